@@ -1,0 +1,134 @@
+"""Exceptions and warnings, each with an id that users can search for and silence."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CompileError",
+    "DiffuseError",
+    "DiffuseWarning",
+    "FallbackWarning",
+    "MissingPackageError",
+    "OptionError",
+    "UnsupportedError",
+    "VerifyError",
+]
+
+
+class DiffuseError(Exception):
+    """Base class of everything dask_diffuse raises outside the hook."""
+
+
+class OptionError(DiffuseError, ValueError):
+    """An option has a name or a value that is not allowed.
+
+    Parameters
+    ----------
+    name
+        The option as the user wrote it.
+    value
+        The value that was refused.
+    allowed
+        What would have been accepted, in words.
+    """
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(name, value, allowed)
+        self.name = name
+        self.value = value
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        return f"option {self.name!r} has the value {self.value!r}; it must be {self.allowed}"
+
+
+class MissingPackageError(DiffuseError, ImportError):
+    """An optional package is needed for what was asked.
+
+    Parameters
+    ----------
+    package
+        The name to install.
+    purpose
+        What needs it, in words.
+    extra
+        The extra of dask-diffuse that brings it, if there is one.
+    """
+
+    def __init__(self, package: str, purpose: str, extra: str | None = None) -> None:
+        super().__init__(package, purpose, extra)
+        self.package = package
+        self.purpose = purpose
+        self.extra = extra
+
+    def __str__(self) -> str:
+        install = f"dask-diffuse[{self.extra}]" if self.extra else self.package
+        return (
+            f"{self.purpose} needs the package {self.package!r}, which is not "
+            f"installed. Install it with: pip install '{install}'"
+        )
+
+
+class VerifyError(DiffuseError):
+    """A program or a kernel breaks a rule of its IR. This is a bug of dask_diffuse.
+
+    Parameters
+    ----------
+    what
+        The rule that is broken, with the values.
+    where
+        The printed IR around the offending line.
+    """
+
+    def __init__(self, what: str, where: str = "") -> None:
+        super().__init__(what, where)
+        self.what = what
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.where}" if self.where else self.what
+
+
+class UnsupportedError(DiffuseError):
+    """The frontend met something it cannot express; becomes an opaque task.
+
+    Users never see it raised: its text is the reason in ``explain()``.
+    """
+
+
+class CompileError(DiffuseError):
+    """A kernel did not compile for a target.
+
+    Parameters
+    ----------
+    target
+        ``"cpu"`` or ``"cuda"``.
+    label
+        The label of the kernel, made from the layers it came from.
+    message
+        What the compiler said.
+    source
+        The text that was handed to the compiler.
+    """
+
+    def __init__(self, target: str, label: str, message: str, source: str = "") -> None:
+        super().__init__(target, label, message, source)
+        self.target = target
+        self.label = label
+        self.message = message
+        self.source = source
+
+    def __str__(self) -> str:
+        text = f"kernel {self.label!r} does not compile for {self.target}: {self.message}"
+        if not self.source:
+            return text
+        lines = self.source.splitlines()
+        numbered = (f"{number:4d} | {line}" for number, line in enumerate(lines, 1))
+        return text + "\n" + "\n".join(numbered)
+
+
+class DiffuseWarning(UserWarning):
+    """Base class of the warnings of dask_diffuse."""
+
+
+class FallbackWarning(DiffuseWarning):
+    """Something was not fused although it was planned; the result is right all the same."""
