@@ -52,20 +52,27 @@ class MissingPackageError(DiffuseError, ImportError):
         What needs it, in words.
     extra
         The extra of dask-diffuse that brings it, if there is one.
+    remedy
+        How to install what no package index has.
     """
 
-    def __init__(self, package: str, purpose: str, extra: str | None = None) -> None:
-        super().__init__(package, purpose, extra)
+    def __init__(
+        self,
+        package: str,
+        purpose: str,
+        extra: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(package, purpose, extra, remedy)
         self.package = package
         self.purpose = purpose
         self.extra = extra
+        self.remedy = remedy
 
     def __str__(self) -> str:
         install = f"dask-diffuse[{self.extra}]" if self.extra else self.package
-        return (
-            f"{self.purpose} needs the package {self.package!r}, which is not "
-            f"installed. Install it with: pip install '{install}'"
-        )
+        remedy = self.remedy or f"Install it with: pip install '{install}'"
+        return f"{self.purpose} needs {self.package!r}, which is not installed. {remedy}"
 
 
 class VerifyError(DiffuseError):
