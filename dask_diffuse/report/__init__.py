@@ -1,0 +1,26 @@
+"""What was done with a graph: as data, text, HTML and files.
+
+Below the optimizer, which writes its debug folder through this room; the functions
+that people call are in `dask_diffuse.diagnostics`.
+"""
+
+from __future__ import annotations
+
+from dask_diffuse.report.explanation import Explanation, KernelReport, TaskCounts
+from dask_diffuse.report.groups import GroupReport, report_groups
+from dask_diffuse.report.serialize import (
+    load_program,
+    program_from_dict,
+    program_to_dict,
+)
+
+__all__ = [
+    "Explanation",
+    "GroupReport",
+    "KernelReport",
+    "TaskCounts",
+    "load_program",
+    "program_from_dict",
+    "program_to_dict",
+    "report_groups",
+]
