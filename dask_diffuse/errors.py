@@ -11,6 +11,7 @@ __all__ = [
     "OptionError",
     "UnsupportedError",
     "VerifyError",
+    "VersionError",
 ]
 
 
@@ -38,7 +39,10 @@ class OptionError(DiffuseError, ValueError):
         self.allowed = allowed
 
     def __str__(self) -> str:
-        return f"option {self.name!r} has the value {self.value!r}; it must be {self.allowed}"
+        return (
+            f"option {self.name!r} has the value {self.value!r}; "
+            f"it must be {self.allowed}"
+        )
 
 
 class MissingPackageError(DiffuseError, ImportError):
@@ -72,7 +76,37 @@ class MissingPackageError(DiffuseError, ImportError):
     def __str__(self) -> str:
         install = f"dask-diffuse[{self.extra}]" if self.extra else self.package
         remedy = self.remedy or f"Install it with: pip install '{install}'"
-        return f"{self.purpose} needs {self.package!r}, which is not installed. {remedy}"
+        return (
+            f"{self.purpose} needs {self.package!r}, which is not installed. {remedy}"
+        )
+
+
+class VersionError(DiffuseError, ImportError):
+    """A package is installed in a version that does not work.
+
+    Parameters
+    ----------
+    package
+        Its name.
+    version
+        The version that is installed.
+    supported
+        What would work, as ``pip`` writes it.
+    """
+
+    def __init__(self, package: str, version: str, supported: str) -> None:
+        super().__init__(package, version, supported)
+        self.package = package
+        self.version = version
+        self.supported = supported
+
+    def __str__(self) -> str:
+        return (
+            f"{self.package} {self.version} is installed, and this version of "
+            f"dask-diffuse works with {self.package}{self.supported}. Install one of "
+            f"these with: pip install '{self.package}{self.supported}', or look for a "
+            "newer dask-diffuse"
+        )
 
 
 class VerifyError(DiffuseError):
@@ -125,7 +159,9 @@ class CompileError(DiffuseError):
         self.source = source
 
     def __str__(self) -> str:
-        text = f"kernel {self.label!r} does not compile for {self.target}: {self.message}"
+        text = (
+            f"kernel {self.label!r} does not compile for {self.target}: {self.message}"
+        )
         if not self.source:
             return text
         lines = self.source.splitlines()
@@ -138,4 +174,4 @@ class DiffuseWarning(UserWarning):
 
 
 class FallbackWarning(DiffuseWarning):
-    """Something was not fused although it was planned; the result is right all the same."""
+    """Something was not fused although it was planned; the result is right anyway."""

@@ -2,106 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dask_diffuse.kernel.nest import Kernel
 from dask_diffuse.options import Options
+from dask_diffuse.runtime.assemble import assemble
+from dask_diffuse.runtime.counters import Fallback, call_counters, warn_fallback
+from dask_diffuse.runtime.fallback import StepRunner
+from dask_diffuse.runtime.guard import (
+    BlockGuards,
+    BoundBlocks,
+    errstate_allows_kernels,
+)
+from dask_diffuse.runtime.parts import ArgRef, Binding, Guard, Output, Step
 
-__all__ = ["ArgRef", "Binding", "Guard", "KernelCall", "Output", "Step"]
+__all__ = [
+    "ArgRef",
+    "Binding",
+    "Guard",
+    "KernelCall",
+    "Output",
+    "Step",
+    "run_kernel",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class ArgRef:
-    """In a fallback step: the value of an earlier step, or of an argument.
-
-    Parameters
-    ----------
-    slot
-        Arguments of the call come first, then one slot for each step.
-    item
-        Element of the tuple in that slot, if the slot holds a tuple.
-    """
-
-    slot: int
-    item: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One call of an original function, for the fallback.
-
-    Parameters
-    ----------
-    function
-        As the host's graph held it.
-    args, kwargs
-        Literals and `ArgRef` objects, nested in lists and tuples as they were.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What one array argument of the kernel was planned to be.
-
-    Parameters
-    ----------
-    source
-        Where the block is found among the arguments of the call.
-    dtype
-        Planned dtype, native byte order.
-    ndim
-        Planned number of dimensions.
-    """
-
-    source: ArgRef
-    dtype: np.dtype
-    ndim: int
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How one block is assembled from results of the kernel.
-
-    Parameters
-    ----------
-    form
-        ``"array"``, ``"mean"``, ``"nanmean"``, ``"moments"``, ``"nanmoments"``, ``"arg"``.
-    results
-        Positions in the flat list of results of the kernel.
-    step
-        The fallback step whose value is the same block.
-    axes
-        Reduced loop axes; empty for elementwise results.
-    dtype
-        Dtype of the count of a mean, else of the result.
-    """
-
-    form: str
-    results: tuple[int, ...]
-    step: int
-    axes: tuple[int, ...]
-    dtype: np.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """Where the extent of the loops comes from when no array spans them all.
-
-    Parameters
-    ----------
-    slot
-        The argument of the call that is the shape of the block, a tuple of int.
-    """
-
-    slot: int
+_Compiled = Callable[
+    [Sequence[np.ndarray], Sequence[np.generic], tuple[int, ...]], list[np.ndarray]
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,3 +68,141 @@ class KernelCall:
     outputs: tuple[Output, ...]
     steps: tuple[Step, ...]
     options: Options
+
+    def __call__(self, *blocks: Any) -> Any:
+        """Run the kernel on some blocks, or the original functions if it cannot be."""
+        results = self._run(blocks)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelCall) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"<KernelCall {self.kernel.label!r} {self.key[:8]}>"
+
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        return "dask_diffuse.KernelCall", self.key
+
+    def __reduce__(self) -> tuple[Callable[..., KernelCall], tuple[str, bytes]]:
+        return _restore, (self.key, self._pickled)
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return _dumps(tuple(getattr(self, field.name) for field in fields(self)))
+
+    @cached_property
+    def _guards(self) -> BlockGuards:
+        return BlockGuards(
+            self.guards, self.kernel.arrays, self.kernel.ndim, self.shape
+        )
+
+    @cached_property
+    def _steps(self) -> StepRunner:
+        return StepRunner(self.steps, self.outputs)
+
+    @cached_property
+    def _compiled(self) -> _Compiled | None:
+        """The compiled kernel, or None if it cannot be had."""
+        # A worker that only ever falls back need not load a compiler.
+        from dask_diffuse.runtime.cpu import get_kernel
+
+        try:
+            return get_kernel(self.kernel, self.options)
+        except Exception as error:
+            if self.options.strict:
+                raise
+            self._warn(Fallback.COMPILE_FAILED, error)
+            return None
+
+    def _run(self, blocks: Sequence[Any]) -> list[Any]:
+        if self.kernel.ndim == 0:
+            # On single numbers NumPy takes less time than a call of a kernel.
+            call_counters.count_scalar_call()
+            return self._steps.run(blocks)
+        bound = self._bind(blocks)
+        if isinstance(bound, Fallback):
+            call_counters.count_fallback(bound)
+            return self._steps.run(blocks)
+        results = self._launch(bound)
+        if isinstance(results, Fallback):
+            call_counters.count_fallback(results)
+            return self._steps.run(blocks)
+        call_counters.count_call()
+        return [
+            assemble(output, results, blocks, bound.extents) for output in self.outputs
+        ]
+
+    def _bind(self, blocks: Sequence[Any]) -> BoundBlocks | Fallback:
+        if self.options.backend == "interpreter":
+            return Fallback.BACKEND
+        if not errstate_allows_kernels():
+            return Fallback.ERRSTATE
+        return self._guards.bind(blocks)
+
+    def _launch(self, bound: BoundBlocks) -> list[np.ndarray] | Fallback:
+        compiled = self._compiled
+        if compiled is None:
+            return Fallback.COMPILE_FAILED
+        try:
+            return compiled(bound.arrays, self.scalars, bound.extents)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if self.options.strict:
+                raise
+            self._warn(Fallback.KERNEL_FAILED, error)
+            return Fallback.KERNEL_FAILED
+
+    def _warn(self, reason: Fallback, error: Exception) -> None:
+        place = f"kernel {self.kernel.label!r}"
+        message = str(error).partition("\n")[0]
+        cause = f"{type(error).__name__}: {message}" if message else repr(error)
+        warn_fallback(reason.value, place, cause, self.options)
+
+
+def run_kernel(call: KernelCall, *blocks: Any) -> Any:
+    """Run a fused task.
+
+    Tasks name this function and carry the call as an argument, so that one copy of the
+    call can serve all of them.
+    """
+    return call(*blocks)
+
+
+def _dumps(state: object) -> bytes:
+    """Pickle by reference where that is enough, as the host's own serializer does."""
+    try:
+        pickled = pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
+        if b"__main__" not in pickled:
+            return pickled
+    except Exception:
+        # Functions made at run time, for which pickle raises errors of many types.
+        pass
+    import cloudpickle
+
+    by_value: bytes = cloudpickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
+    return by_value
+
+
+_RESTORED_CALLS = 128
+_restored: dict[str, KernelCall] = {}
+_restored_lock = threading.Lock()
+
+
+def _restore(key: str, pickled: bytes) -> KernelCall:
+    """Unpickle a call, or return the one that is already here.
+
+    Many tasks arrive with equal calls. They share one, and with it the compiled kernel.
+    """
+    call = _restored.get(key)
+    if call is None:
+        call = KernelCall(*pickle.loads(pickled))
+        call.__dict__["_pickled"] = pickled
+        with _restored_lock:
+            while len(_restored) >= _RESTORED_CALLS:
+                del _restored[next(iter(_restored))]
+            call = _restored.setdefault(key, call)
+    return call
