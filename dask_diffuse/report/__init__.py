@@ -6,6 +6,7 @@ that people call are in `dask_diffuse.diagnostics`.
 
 from __future__ import annotations
 
+from dask_diffuse.report.dot import dot_text
 from dask_diffuse.report.explanation import Explanation, KernelReport, TaskCounts
 from dask_diffuse.report.groups import GroupReport, report_groups
 from dask_diffuse.report.serialize import (
@@ -19,6 +20,7 @@ __all__ = [
     "GroupReport",
     "KernelReport",
     "TaskCounts",
+    "dot_text",
     "load_program",
     "program_from_dict",
     "program_to_dict",
