@@ -1,3 +1,8 @@
-"""See the page on the layout of the package."""
+"""FusionPlan -> Dask layers, keys, annotations; and what Dask itself still does."""
 
 from __future__ import annotations
+
+from dask_diffuse.lowering.lower import LoweredGraph, lower
+from dask_diffuse.lowering.places import LoweringError
+
+__all__ = ["LoweredGraph", "LoweringError", "lower"]

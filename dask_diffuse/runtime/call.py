@@ -21,7 +21,7 @@ from dask_diffuse.runtime.guard import (
     BoundBlocks,
     errstate_allows_kernels,
 )
-from dask_diffuse.runtime.parts import ArgRef, Binding, Guard, Output, Step
+from dask_diffuse.runtime.parts import ArgRef, Binding, Guard, Output, Step, StepRef
 
 __all__ = [
     "ArgRef",
@@ -30,6 +30,7 @@ __all__ = [
     "KernelCall",
     "Output",
     "Step",
+    "StepRef",
     "run_kernel",
 ]
 

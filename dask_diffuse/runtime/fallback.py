@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
-from dask_diffuse.runtime.parts import ArgRef, Output, Step
+from dask_diffuse.runtime.parts import ArgRef, Output, Step, StepRef
 
 __all__ = ["StepRunner"]
 
@@ -29,7 +30,7 @@ class StepRunner:
     >>> import numpy as np
     >>> steps = (
     ...     Step(operator.mul, (ArgRef(0), 2)),
-    ...     Step(operator.add, (ArgRef(1), 1)),
+    ...     Step(operator.add, (StepRef(0), 1)),
     ... )
     >>> output = Output("array", (0,), 1, (), np.dtype("i8"))
     >>> StepRunner(steps, (output,)).run([np.array([1, 2])])
@@ -39,48 +40,40 @@ class StepRunner:
     def __init__(self, steps: tuple[Step, ...], outputs: tuple[Output, ...]) -> None:
         self._steps = steps
         self._results = tuple(output.step for output in outputs)
-        self._dead_after: dict[int, list[int]] | None = None
 
     def run(self, blocks: Sequence[Any]) -> list[Any]:
         """Return the blocks that the fused task is to return."""
-        slots = list(blocks)
-        dead_after = self._last_uses(len(slots))
-        first = len(slots)
+        values: list[Any] = []
+        for step, dead in zip(self._steps, self._dead_after, strict=True):
+            args = [_resolve(value, blocks, values) for value in step.args]
+            kwargs = {
+                name: _resolve(value, blocks, values) for name, value in step.kwargs
+            }
+            values.append(step.function(*args, **kwargs))
+            for number in dead:
+                values[number] = None
+        return [values[step] for step in self._results]
+
+    @cached_property
+    def _dead_after(self) -> tuple[tuple[int, ...], ...]:
+        """For each step, the earlier ones whose values nobody needs any more."""
+        last = {number: number for number in range(len(self._steps))}
         for number, step in enumerate(self._steps):
-            args = [_resolve(value, slots) for value in step.args]
-            kwargs = {name: _resolve(value, slots) for name, value in step.kwargs}
-            slots.append(step.function(*args, **kwargs))
-            for slot in dead_after.get(number, ()):
-                slots[slot] = None
-        return [slots[first + step] for step in self._results]
-
-    def _last_uses(self, num_args: int) -> dict[int, list[int]]:
-        if self._dead_after is None:
-            last: dict[int, int] = {}
-            for number, step in enumerate(self._steps):
-                for value in (*step.args, *(value for _, value in step.kwargs)):
-                    last.update(dict.fromkeys(_slots_in(value), number))
-            for step_number in self._results:
-                last.pop(num_args + step_number, None)
-            dead_after: dict[int, list[int]] = {}
-            for slot, number in last.items():
-                dead_after.setdefault(number, []).append(slot)
-            self._dead_after = dead_after
-        return self._dead_after
+            for value in (*step.args, *(value for _, value in step.kwargs)):
+                if type(value) is StepRef:
+                    last[value.step] = number
+        for number in self._results:
+            last.pop(number, None)
+        dead: list[list[int]] = [[] for _ in self._steps]
+        for number, reader in last.items():
+            dead[reader].append(number)
+        return tuple(map(tuple, dead))
 
 
-def _resolve(value: Any, slots: list[Any]) -> Any:
+def _resolve(value: Any, blocks: Sequence[Any], values: list[Any]) -> Any:
+    if type(value) is StepRef:
+        return values[value.step]
     if type(value) is ArgRef:
-        found = slots[value.slot]
-        return found if value.item is None else found[value.item]
-    if type(value) is list or type(value) is tuple:
-        return type(value)(_resolve(element, slots) for element in value)
+        block = blocks[value.slot]
+        return block if value.item is None else block[value.item]
     return value
-
-
-def _slots_in(value: Any) -> list[int]:
-    if type(value) is ArgRef:
-        return [value.slot]
-    if type(value) is list or type(value) is tuple:
-        return [slot for element in value for slot in _slots_in(element)]
-    return []

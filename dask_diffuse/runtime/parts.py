@@ -8,23 +8,36 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ArgRef", "Binding", "Guard", "Output", "Step"]
+__all__ = ["ArgRef", "Binding", "Guard", "Output", "Step", "StepRef"]
 
 
 @dataclass(frozen=True, slots=True)
 class ArgRef:
-    """In a fallback step: the value of an earlier step, or of an argument.
+    """The value of an argument of the call.
 
     Parameters
     ----------
     slot
-        Arguments of the call come first, then one slot for each step.
+        Position of the argument.
     item
         Element of the tuple in that slot, if the slot holds a tuple.
     """
 
     slot: int
     item: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRef:
+    """In a fallback step: the value of an earlier step.
+
+    Parameters
+    ----------
+    step
+        Position of that step.
+    """
+
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +49,7 @@ class Step:
     function
         As the host's graph held it.
     args, kwargs
-        Literals and `ArgRef` objects, nested in lists and tuples as they were.
+        Literals, `ArgRef` and `StepRef` objects.
     """
 
     function: Callable[..., Any]

@@ -1,0 +1,201 @@
+"""FusionPlan -> HighLevelGraph."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dask_diffuse.dask_api import HighLevelGraph, Layer, MaterializedLayer
+from dask_diffuse.fusion.plan import FusionPlan
+from dask_diffuse.ir.program import Program
+from dask_diffuse.ir.task import IndexTask
+from dask_diffuse.lowering.groups import LoweredGroup, lower_group
+from dask_diffuse.lowering.places import LoweringError, Place, key_name
+from dask_diffuse.lowering.select import selecting_copy, selecting_layer
+from dask_diffuse.options import Options
+
+__all__ = ["LoweredGraph", "lower"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredGraph:
+    """A graph with fused layers.
+
+    Parameters
+    ----------
+    graph
+        Layers that nobody needs are gone; layer dependencies are right.
+    fused
+        Names of the layers whose tasks run kernels.
+    """
+
+    graph: HighLevelGraph
+    fused: frozenset[str]
+
+
+def lower(
+    plan: FusionPlan,
+    hlg: HighLevelGraph,
+    requested: Collection[str],
+    *,
+    options: Options,
+) -> LoweredGraph:
+    """Put a plan back into layers of the host.
+
+    A group becomes one symbolic layer. If it makes one store, the layer bears the name
+    of that store, and its readers need not know::
+
+        mul-1, add-2 (reads mul-1)     ->     add-2
+
+    If it makes several, a carrier returns tuples. Fused readers and lists of tasks
+    take their blocks from them; for others, and for requested blocks, a layer with the
+    old name does::
+
+        add-1, mul-2 (reads add-1)     ->     add-mul-3, add-1 = add-mul-3[0], ...
+
+    All other layers are the same objects as before. No symbolic layer is made into
+    tasks.
+
+    Parameters
+    ----------
+    plan
+        What to fuse.
+    hlg
+        The graph that its program was imported from.
+    requested
+        Names of the blocks that must exist in the end.
+    options
+        To be handed to the kernels.
+    """
+    lowered = _lower_groups(plan, hlg, options)
+    return _Assembly(plan.program, hlg, lowered).assemble(requested)
+
+
+def _lower_groups(
+    plan: FusionPlan, hlg: HighLevelGraph, options: Options
+) -> list[LoweredGroup]:
+    places: dict[str, Place] = {}
+    lowered = []
+    for group in plan.groups:
+        try:
+            layers = lower_group(group, plan.program, hlg, places, options)
+        except LoweringError as error:
+            if options.strict:
+                raise
+            logger.info("group %r is not fused: %s", group.kernel.label, error)
+            continue
+        lowered.append(layers)
+        places.update(layers.places)
+    return lowered
+
+
+class _Assembly:
+    """The new graph, built from what is requested back to the sources."""
+
+    def __init__(
+        self, program: Program, hlg: HighLevelGraph, lowered: list[LoweredGroup]
+    ) -> None:
+        self._program = program
+        self._hlg = hlg
+        self._layers: dict[str, Layer] = {}
+        self._dependencies: dict[str, set[str]] = {}
+        self._fused = {group.name: group for group in lowered}
+        self._calls = {
+            group.call_key: group.call_layer
+            for group in lowered
+            if group.call_key is not None and group.call_layer is not None
+        }
+        self._places = {
+            store: place for group in lowered for store, place in group.places.items()
+        }
+        self._tasks_of: dict[str, list[IndexTask]] = {}
+        for task in program.tasks:
+            self._tasks_of.setdefault(task.origin.layer, []).append(task)
+
+    def assemble(self, requested: Iterable[str]) -> LoweredGraph:
+        """Make the layers that the requested blocks need."""
+        pending = [self._provider(name) for name in sorted(requested)]
+        while pending:
+            name = pending.pop()
+            if name not in self._layers:
+                layer, needed = self._make(name)
+                self._layers[name] = layer
+                self._dependencies[name] = needed
+                pending.extend(sorted(needed))
+        return LoweredGraph(
+            HighLevelGraph(self._layers, self._dependencies),
+            frozenset(self._fused.keys() & self._layers.keys()),
+        )
+
+    def _provider(self, name: str) -> str:
+        """Return the layer of the new graph whose keys have this name."""
+        if name in self._places or name in self._fused or name in self._calls:
+            return name
+        writer = self._program.writers.get(name)
+        if writer is not None:
+            return self._program.tasks[writer].origin.layer
+        if name in self._program.stores:
+            return self._program.stores[name].origin.layer
+        if name in self._hlg.layers:
+            return name
+        raise LoweringError(f"no layer makes {name!r}")
+
+    def _make(self, name: str) -> tuple[Layer, set[str]]:
+        """Make the layer of this name, and say which layers it needs."""
+        if name in self._fused:
+            return self._fused_layer(self._fused[name])
+        if name in self._calls:
+            return self._calls[name], set()
+        if name in self._places:
+            place = self._places[name]
+            layer = selecting_layer(name, place)
+            layer.annotations = self._fused[place.name].layer.annotations
+            layer.collection_annotations = self._collection_annotations(name)
+            return layer, {place.name}
+        return self._untouched_layer(name)
+
+    def _fused_layer(self, group: LoweredGroup) -> tuple[Layer, set[str]]:
+        # A carrier's tuples are no array that anybody has seen before.
+        group.layer.collection_annotations = (
+            self._collection_annotations(group.name)
+            if group.name in group.places
+            else None
+        )
+        names = (*group.reads, *map(key_name, group.keys))
+        return group.layer, {self._provider(name) for name in names}
+
+    def _collection_annotations(self, store: str) -> dict[str, Any] | None:
+        task = self._program.tasks[self._program.writers[store]]
+        annotations = self._hlg.layers[task.origin.layer].collection_annotations
+        return None if annotations is None else dict(annotations)
+
+    def _untouched_layer(self, name: str) -> tuple[Layer, set[str]]:
+        layer = self._hlg.layers[name]
+        carried: dict[str, Place] = {}
+        needed: set[str] = set()
+        for store in self._reads(name):
+            place = self._places.get(store)
+            is_list = type(layer) is MaterializedLayer
+            if place is not None and place.item is not None and is_list:
+                carried[store] = place
+                needed.add(place.name)
+            else:
+                needed.add(self._provider(store))
+        if carried:
+            layer = selecting_copy(layer, carried)
+        return layer, needed
+
+    def _reads(self, layer: str) -> list[str]:
+        tasks = self._tasks_of.get(layer)
+        if tasks is not None:
+            return [access.store for task in tasks for access in task.reads]
+        return [
+            access.store
+            for needed in self._hlg.dependencies[layer]
+            for task in self._tasks_of.get(needed, ())
+            for access in task.writes
+        ]
