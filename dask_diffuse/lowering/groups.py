@@ -366,7 +366,6 @@ def _layers(builder: _GroupBuilder, call: KernelCall) -> LoweredGroup:
     is_carrier = len(group.results) > 1
     name = f"{label}-{call.key}" if is_carrier else group.results[0].store
     refs = [TaskRef(blockwise_token(n)) for n in range(len(arguments))]
-    keys = arguments.keys
     call_key = call_layer = None
     carried: KernelCall | TaskRef = call
     if math.prod(builder.launch) > _FEW_POINTS:
@@ -403,5 +402,5 @@ def _layers(builder: _GroupBuilder, call: KernelCall) -> LoweredGroup:
             for item, result in enumerate(group.results)
         },
         reads=tuple(arguments.names),
-        keys=tuple(keys),
+        keys=tuple(arguments.keys),
     )
