@@ -30,19 +30,25 @@ class OptionError(DiffuseError, ValueError):
         The value that was refused.
     allowed
         What would have been accepted, in words.
+    remedy
+        What to do about it, as a sentence, if that does not go without saying.
     """
 
-    def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(name, value, allowed)
+    def __init__(
+        self, name: str, value: object, allowed: str, remedy: str = ""
+    ) -> None:
+        super().__init__(name, value, allowed, remedy)
         self.name = name
         self.value = value
         self.allowed = allowed
+        self.remedy = remedy
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"option {self.name!r} has the value {self.value!r}; "
             f"it must be {self.allowed}"
         )
+        return f"{text}. {self.remedy}" if self.remedy else text
 
 
 class MissingPackageError(DiffuseError, ImportError):
@@ -133,7 +139,22 @@ class UnsupportedError(DiffuseError):
     """The frontend met something it cannot express; becomes an opaque task.
 
     Users never see it raised: its text is the reason in ``explain()``.
+
+    Parameters
+    ----------
+    message
+        What cannot be expressed, as a short sentence without a full stop.
+    rule
+        The id of the rule that refused it.
     """
+
+    def __init__(self, message: str, rule: str = "unsupported-argument") -> None:
+        super().__init__(message, rule)
+        self.message = message
+        self.rule = rule
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class CompileError(DiffuseError):
