@@ -6,6 +6,8 @@ Reading them from Dask's configuration is the business of `dask_diffuse.config`.
 from __future__ import annotations
 
 import dataclasses
+import difflib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,25 +76,10 @@ class Options:
     silence: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.backend not in _BACKENDS:
-            raise OptionError("backend", self.backend, f"one of {', '.join(_BACKENDS)}")
-        for name in ("min_bytes", "max_group_values", "max_group_arrays", "cache_kernels"):
+        for name, (is_allowed, allowed) in _ALLOWED.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise OptionError(name, value, "an integer of at least 0")
-        for name in ("exact_math", "cache_disk", "strict", "verify"):
-            if not isinstance(getattr(self, name), bool):
-                raise OptionError(name, getattr(self, name), "true or false")
-        if not isinstance(self.debug, int) or not 0 <= self.debug <= 5:
-            raise OptionError("debug", self.debug, "an integer from 0 to 5")
-        for name in ("cache_dir", "dump"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise OptionError(name, value, "the path of a folder, or null")
-        for name in ("debug_topics", "silence"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
-                raise OptionError(name, value, "a list of names")
+            if not is_allowed(value):
+                raise OptionError(name, value, allowed, _guess(value, _BACKENDS))
 
     def replace(self, **changes: Any) -> Options:
         """Return these options with some of them changed.
@@ -102,9 +89,61 @@ class Options:
         OptionError
             For a name that is not an option, or a value that is not allowed.
         """
-        known = {field.name for field in dataclasses.fields(self)}
         for name, value in changes.items():
-            if name not in known:
-                allowed = f"one of the options {', '.join(sorted(known))}"
-                raise OptionError(name, value, allowed)
+            if name not in _ALLOWED:
+                allowed = f"one of the options {', '.join(sorted(_ALLOWED))}"
+                raise OptionError(name, value, allowed, _guess(name, _ALLOWED))
         return dataclasses.replace(self, **changes)
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_level(value: object) -> bool:
+    return _is_count(value) and value in range(6)
+
+
+def _is_folder(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+def _is_backend(value: object) -> bool:
+    return isinstance(value, str) and value in _BACKENDS
+
+
+_BOOL = (_is_bool, "true or false")
+_COUNT = (_is_count, "an integer of at least 0")
+_FOLDER = (_is_folder, "the path of a folder, or null")
+_NAMES = (_is_names, "a list of names")
+
+_ALLOWED: dict[str, tuple[Callable[[object], bool], str]] = {
+    "backend": (_is_backend, f"one of {', '.join(_BACKENDS)}"),
+    "exact_math": _BOOL,
+    "min_bytes": _COUNT,
+    "max_group_values": _COUNT,
+    "max_group_arrays": _COUNT,
+    "cache_dir": _FOLDER,
+    "cache_disk": _BOOL,
+    "cache_kernels": _COUNT,
+    "strict": _BOOL,
+    "verify": _BOOL,
+    "debug": (_is_level, "an integer from 0 to 5"),
+    "debug_topics": _NAMES,
+    "dump": _FOLDER,
+    "silence": _NAMES,
+}
+
+
+def _guess(value: object, known: Iterable[str]) -> str:
+    """Say what may have been meant, if it is a matter of spelling."""
+    close = difflib.get_close_matches(str(value), list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close else ""

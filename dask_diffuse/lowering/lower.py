@@ -31,10 +31,14 @@ class LoweredGraph:
         Layers that nobody needs are gone; layer dependencies are right.
     fused
         Names of the layers whose tasks run kernels.
+    own
+        Names of all layers that are not the host's: those above, and the ones that
+        take blocks out of a carrier.
     """
 
     graph: HighLevelGraph
     fused: frozenset[str]
+    own: frozenset[str]
 
 
 def lower(
@@ -128,7 +132,8 @@ class _Assembly:
                 pending.extend(sorted(needed))
         return LoweredGraph(
             HighLevelGraph(self._layers, self._dependencies),
-            frozenset(self._fused.keys() & self._layers.keys()),
+            fused=frozenset(self._fused.keys() & self._layers.keys()),
+            own=frozenset((self._fused.keys() | self._places) & self._layers.keys()),
         )
 
     def _provider(self, name: str) -> str:

@@ -39,13 +39,14 @@ def group_label(labels: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> group_label(["mul", "add", "mul", "log1p", "sum-aggregate"])
-    'mul-add-log-sum-aggregate'
+    >>> group_label(["mul", "add", "mul", "mean_chunk"])
+    'mul-add-mean-chunk'
     """
     kept: list[str] = []
     length = 0
     for label in dict.fromkeys(labels):
-        word = "".join(c for c in label if c.isascii() and (c.isalpha() or c == "-"))
+        text = label.replace("_", "-")
+        word = "".join(c for c in text if c.isascii() and (c.isalpha() or c == "-"))
         word = word.strip("-")
         if not word or word in kept:
             continue

@@ -1,0 +1,161 @@
+"""What Dask's own optimizer still has to do once groups are fused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+
+from dask_diffuse.dask_api import (
+    Blockwise,
+    DataNode,
+    GraphNode,
+    HighLevelGraph,
+    Key,
+    Layer,
+    MaterializedLayer,
+    Task,
+    convert_legacy_graph,
+    finalize,
+    flatten_keys,
+    fuse_linear_task_spec,
+    optimize_blockwise,
+    optimize_slices,
+)
+from dask_diffuse.lowering.lower import LoweredGraph
+from dask_diffuse.lowering.places import is_block_key, key_name
+
+__all__ = ["Requested", "finish"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The keys that the caller wants.
+
+    Parameters
+    ----------
+    keys
+        Flat, in the caller's order.
+    counts
+        How many of them have each name.
+    """
+
+    keys: tuple[Key, ...]
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, keys: object) -> Requested:
+        """Read nested lists of keys.
+
+        Examples
+        --------
+        >>> Requested.of([[("x", 0), ("x", 1)], "total"]).counts
+        {'x': 2, 'total': 1}
+        """
+        flat = tuple(flatten_keys(keys))
+        return cls(flat, dict(Counter(map(key_name, flat))))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the blocks that are wanted."""
+        return frozenset(self.counts)
+
+
+def finish(lowered: LoweredGraph, requested: Requested) -> Mapping[Key, Any]:
+    """Run the passes of Dask that this graph still needs.
+
+    Symbolic layers, data, combine steps of reductions and the final concatenation need
+    none: the cost of the hook then does not depend on the number of blocks. Other
+    symbolic layers go through Dask's Blockwise fusion. Other lists of tasks, and
+    blocks that nobody wants, go through culling and linear fusion as they always do.
+
+    Parameters
+    ----------
+    lowered
+        A graph with fused layers.
+    requested
+        What is wanted of it.
+    """
+    graph = lowered.graph
+    layers = graph.layers
+    if any(_is_foreign_blockwise(name, lowered) for name in layers):
+        graph = optimize_blockwise(
+            graph, keys=[(n,) for n in _kept(lowered, requested)]
+        )
+    if not _has_lists_to_fuse(layers.values()) and not _is_partial(graph, requested):
+        return graph  # type: ignore[no-any-return]
+    return _fuse_tasks(graph, requested)
+
+
+def _is_foreign_blockwise(name: str, lowered: LoweredGraph) -> bool:
+    return name not in lowered.own and isinstance(lowered.graph.layers[name], Blockwise)
+
+
+def _kept(lowered: LoweredGraph, requested: Requested) -> set[str]:
+    """Names of layers that Dask must not merge into their readers.
+
+    It may merge a fused layer into one that reads each of its blocks once. Elsewhere
+    it would run the kernel again for each reader.
+    """
+    kept = set(requested.counts)
+    dependents = lowered.graph.dependents
+    for name in lowered.fused:
+        blocks = len(lowered.graph.layers[name])
+        for reader in dependents.get(name, ()):
+            if reader in lowered.own or len(lowered.graph.layers[reader]) != blocks:
+                kept.add(name)
+    return kept
+
+
+def _is_partial(graph: HighLevelGraph, requested: Requested) -> bool:
+    """Whether some blocks of a requested store are not wanted."""
+    for name, count in requested.counts.items():
+        layer = graph.layers.get(name)
+        if isinstance(layer, Blockwise) and count < len(layer):
+            return True
+    return False
+
+
+def _has_lists_to_fuse(layers: Iterable[Layer]) -> bool:
+    return any(
+        not isinstance(layer, Blockwise) and not _is_at_rest(layer) for layer in layers
+    )
+
+
+def _is_at_rest(layer: Layer) -> bool:
+    """Whether no pass over tasks would gain anything for this list of tasks.
+
+    The tasks of one layer are alike, so one of them tells.
+    """
+    if not isinstance(layer, MaterializedLayer) or not len(layer):
+        return False
+    task = layer[next(iter(layer))]
+    if isinstance(task, Task):
+        return task.func is finalize
+    if isinstance(task, GraphNode):
+        return isinstance(task, DataNode)
+    if type(task) is tuple and task and callable(task[0]):
+        return len(task) == 2 and type(task[1]) is list and _folds(task[1])
+    return not is_block_key(task)
+
+
+def _folds(blocks: list[Any]) -> bool:
+    """Whether a combine step of `dask.array.reductions` sees more than one block."""
+    while len(blocks) == 1 and type(blocks[0]) is list:
+        blocks = blocks[0]
+    return len(blocks) > 1
+
+
+def _fuse_tasks(graph: HighLevelGraph, requested: Requested) -> Mapping[Key, Any]:
+    keys = set(requested.keys)
+    graph = graph.cull(keys)
+    is_annotated = any(layer.annotations for layer in graph.layers.values())
+    if is_annotated or dask.config.get("optimization.fuse.active", None) is False:
+        # A plain dict has no place for annotations.
+        return graph  # type: ignore[no-any-return]
+    tasks = convert_legacy_graph(graph.to_dict())
+    tasks = fuse_linear_task_spec(tasks, keys=keys)
+    return optimize_slices(tasks)  # type: ignore[no-any-return]
