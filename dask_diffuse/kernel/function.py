@@ -50,6 +50,13 @@ class Instruction:
     dtype: np.dtype
     attr: Hashable = None
 
+    @property
+    def number(self) -> int:
+        """Which operand, argument or axis an input, a scalar or an index stands for."""
+        if not isinstance(self.attr, int):
+            raise TypeError(f"{self.op!r} has no number: {self.attr!r}")
+        return self.attr
+
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
