@@ -43,6 +43,7 @@ from dask_diffuse.lowering.steps import (
     is_arg_chunk,
     produces_data,
 )
+from dask_diffuse.ops.reductions import REDUCTIONS
 from dask_diffuse.options import Options
 from dask_diffuse.runtime.call import KernelCall, run_kernel
 from dask_diffuse.runtime.parts import ArgRef, Binding, Guard, Output, Step, StepRef
@@ -348,7 +349,7 @@ def _result_positions(kernel: Kernel) -> list[tuple[int, ...]]:
 def _num_results(statement: Statement) -> int:
     if isinstance(statement, Assign):
         return 1
-    return {"argmin": 2, "argmax": 2, "moments": 3}.get(statement.reduction, 1)
+    return REDUCTIONS[statement.reduction].num_results
 
 
 def _form(body: Reduction) -> str:
