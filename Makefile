@@ -33,8 +33,7 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-doc# A file stays on one worker, since some files share a cluster that is dear to start.
-test: $(VENV)/.test
+doctest: $(VENV)/.test
 	$(BIN)/python -m pytest --doctest-modules dask_diffuse $(ARGS)
 
 docs: $(VENV)/.docs
