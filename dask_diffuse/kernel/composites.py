@@ -1,8 +1,8 @@
 """Functions of NumPy that are not ufuncs, written out in table ops.
 
 Each takes a builder and then the arguments of the NumPy function: a `Value` for each
-array, anything else as the user wrote it. Each is, bit for bit, what NumPy computes, but
-for the math functions in it.
+array, anything else as the user wrote it. Each is, bit for bit, what NumPy computes,
+but for the math functions in it.
 """
 
 from __future__ import annotations
