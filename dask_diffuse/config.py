@@ -17,7 +17,7 @@ import dask.config
 from dask.utils import parse_bytes
 
 from dask_diffuse.errors import OptionError
-from dask_diffuse.options import Options
+from dask_diffuse.options import DEBUG_TOPICS, Options
 
 __all__ = ["is_disabled", "is_enabled", "load_defaults", "read_options"]
 
@@ -157,13 +157,12 @@ def _switch(name: str, value: str) -> bool:
 
 
 def _debug(value: str) -> dict[str, Any]:
-    """Read a level, names of rooms, or both: ``2``, ``fusion,cache``, ``1,cache``."""
+    """Read a level, names of topics, or both: ``2``, ``fusion,cache``, ``1,cache``."""
     words = [word for word in re.split(r"[,\s]+", value) if word]
     levels = [int(word) for word in words if word.isdigit()]
-    if any(level > 5 for level in levels):
-        allowed = "a level from 0 to 5, names of rooms, or both"
+    topics = tuple(word for word in words if not word.isdigit())
+    if any(level > 5 for level in levels) or not set(topics) <= set(DEBUG_TOPICS):
+        names = ", ".join(DEBUG_TOPICS)
+        allowed = f"a level from 0 to 5, names among {names}, or both"
         raise OptionError("DIFFUSE_DEBUG", value, allowed)
-    return {
-        "debug": max(levels, default=0),
-        "debug_topics": tuple(word for word in words if not word.isdigit()),
-    }
+    return {"debug": max(levels, default=0), "debug_topics": topics}

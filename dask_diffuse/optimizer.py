@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -31,6 +29,7 @@ from dask_diffuse.fusion import plan_fusion
 from dask_diffuse.fusion.plan import FusionPlan
 from dask_diffuse.lowering import Requested, finish, lower
 from dask_diffuse.options import Options
+from dask_diffuse.report import GraphTrace, write_trace
 from dask_diffuse.runtime.counters import warn_fallback
 
 __all__ = [
@@ -71,14 +70,6 @@ class GraphRecord:
     layers_before: int
     layers_after: int | None
     seconds: Mapping[str, float]
-
-    def __str__(self) -> str:
-        after = "tasks" if self.layers_after is None else f"{self.layers_after} layers"
-        passes = ", ".join(f"{name} {s * 1e3:.2f}" for name, s in self.seconds.items())
-        return (
-            f"{self.layers_before} layers become {after}, {len(self.plan.groups)} "
-            f"groups, in {sum(self.seconds.values()) * 1e3:.2f} ms ({passes})"
-        )
 
 
 class _History:
@@ -134,19 +125,6 @@ def hook_counts() -> dict[str, float]:
     met a mistake of ours and were handed to Dask's own optimizer.
     """
     return _history.counts()
-
-
-class _Clock:
-    """Times the passes one by one."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def time(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = time.perf_counter() - start
 
 
 class Optimizer:
@@ -217,8 +195,8 @@ class Optimizer:
             return fused
         return optimize_array_graph(dsk, keys, **kwargs)  # type: ignore[no-any-return]
 
-    def plan(self, dsk: HighLevelGraph, keys: object) -> FusionPlan:
-        """Return what would be fused, and why the rest would not.
+    def trace(self, dsk: HighLevelGraph, keys: object) -> GraphTrace:
+        """Return what the passes make of a graph, without running anything.
 
         Parameters
         ----------
@@ -227,34 +205,53 @@ class Optimizer:
         keys
             The keys that are wanted of it, nested in lists as Dask has them.
         """
-        program = import_graph(dsk, Requested.of(keys).names, options=self.options)
-        return plan_fusion(program, options=self.options)
+        trace = GraphTrace(dsk)
+        self._run_passes(trace, keys)
+        return trace
+
+    def leaves_alone(self, dsk: HighLevelGraph) -> bool:
+        """Whether a graph has nothing to fuse that would pay for looking at it."""
+        return _is_small(dsk, self.options)
 
     def _fuse(self, dsk: Mapping[Key, Any], keys: object) -> Mapping[Key, Any] | None:
         if not isinstance(dsk, HighLevelGraph) or _is_small(dsk, self.options):
             _history.count("small")
             return None
         check_dask_version()
-        options = self.options
-        clock = _Clock()
-        with clock.time("keys"):
-            requested = Requested.of(keys)
-        with clock.time("import"):
-            program = import_graph(dsk, requested.names, options=options)
-        with clock.time("plan"):
-            plan = plan_fusion(program, options=options)
-        if not plan.groups:
+        trace = GraphTrace(dsk)
+        try:
+            self._run_passes(trace, keys)
+        except Exception as error:
+            trace.error = error
+            raise
+        finally:
+            write_trace(trace, self.options)
+        if trace.plan is None or trace.after is None:
             _history.count("unfused")
             return None
-        with clock.time("lower"):
+        after = trace.after
+        num_layers = len(after.layers) if isinstance(after, HighLevelGraph) else None
+        _history.add(
+            GraphRecord(trace.plan, len(dsk.layers), num_layers, trace.seconds)
+        )
+        return after
+
+    def _run_passes(self, trace: GraphTrace, keys: object) -> None:
+        dsk, options = trace.before, self.options
+        with trace.time("keys"):
+            requested = Requested.of(keys)
+        with trace.time("import"):
+            program = trace.program = import_graph(
+                dsk, requested.names, options=options
+            )
+        with trace.time("plan"):
+            plan = trace.plan = plan_fusion(program, options=options)
+        if not plan.groups:
+            return
+        with trace.time("lower"):
             lowered = lower(plan, dsk, requested.names, options=options)
-        with clock.time("finish"):
-            graph = finish(lowered, requested)
-        after = len(graph.layers) if isinstance(graph, HighLevelGraph) else None
-        record = GraphRecord(plan, len(dsk.layers), after, clock.seconds)
-        _history.add(record)
-        logger.debug("%s", record)
-        return graph
+        with trace.time("finish"):
+            trace.after = finish(lowered, requested)
 
 
 def _restore(options: Options) -> Optimizer:
@@ -265,7 +262,6 @@ def _restore(options: Options) -> Optimizer:
 
 
 def _is_small(dsk: HighLevelGraph, options: Options) -> bool:
-    """Whether there is nothing to fuse that would pay for looking at it."""
     if not options.min_bytes:
         return False
     layers = dsk.layers.values()

@@ -13,9 +13,21 @@ from typing import Any
 
 from dask_diffuse.errors import OptionError
 
-__all__ = ["Options"]
+__all__ = ["DEBUG_TOPICS", "Options"]
 
 _BACKENDS = ("auto", "cpu", "cuda", "interpreter")
+
+DEBUG_TOPICS = {
+    "optimizer": 1,
+    "frontend": 2,
+    "fusion": 2,
+    "ir": 3,
+    "lowering": 3,
+    "codegen": 4,
+    "cache": 5,
+    "runtime": 5,
+}
+"""What can be logged, and the level from which on it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,8 @@ class Options:
     debug
         Level 0 to 5; see the page on debugging.
     debug_topics
-        Names of rooms to log in full, whatever the level.
+        What to log whatever the level: any of ``optimizer``, ``frontend``, ``fusion``,
+        ``ir``, ``lowering``, ``codegen``, ``cache`` and ``runtime``.
     dump
         Folder for the files of each optimized graph, or None.
     silence
@@ -95,6 +108,17 @@ class Options:
                 raise OptionError(name, value, allowed, _guess(name, _ALLOWED))
         return dataclasses.replace(self, **changes)
 
+    def logs(self, topic: str) -> bool:
+        """Whether messages on a topic are wanted.
+
+        Examples
+        --------
+        >>> options = Options(debug=2, debug_topics=("cache",))
+        >>> options.logs("fusion"), options.logs("cache"), options.logs("runtime")
+        (True, True, False)
+        """
+        return self.debug >= DEBUG_TOPICS[topic] or topic in self.debug_topics
+
 
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
@@ -114,6 +138,12 @@ def _is_folder(value: object) -> bool:
 
 def _is_names(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+def _is_topics(value: object) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(name, str) and name in DEBUG_TOPICS for name in value
+    )
 
 
 def _is_backend(value: object) -> bool:
@@ -137,7 +167,7 @@ _ALLOWED: dict[str, tuple[Callable[[object], bool], str]] = {
     "strict": _BOOL,
     "verify": _BOOL,
     "debug": (_is_level, "an integer from 0 to 5"),
-    "debug_topics": _NAMES,
+    "debug_topics": (_is_topics, f"names among {', '.join(DEBUG_TOPICS)}"),
     "dump": _FOLDER,
     "silence": _NAMES,
 }
