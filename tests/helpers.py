@@ -32,12 +32,13 @@ Input = np.ndarray | tuple[np.ndarray, Chunks]
 class Tolerance:
     """How far two floats may be apart: ``atol + rtol * abs(expected)``.
 
-    Both are in units of the machine epsilon of the result's dtype. Zero means bit for
-    bit, NaN and the sign of zero included.
+    Both are in units of `epsilon`, which is that of the result's dtype if not given.
+    Zero means bit for bit, NaN and the sign of zero included.
     """
 
     rtol: float = 0.0
     atol: float = 0.0
+    epsilon: float | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -193,7 +194,7 @@ def _compare_floats(
             err_msg=f"{where}: signs of zeros",
         )
         return
-    epsilon = float(np.finfo(expected.dtype).eps)
+    epsilon = tolerance.epsilon or float(np.finfo(expected.dtype).eps)
     np.testing.assert_allclose(
         actual,
         expected,
