@@ -20,7 +20,7 @@ Rule = Callable[..., Value]
 _BOOL = np.dtype(bool)
 _UNSIGNED = {8 * n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
-_EXACT_QUOTIENTS = {
+_EXACT_QUOTIENTS: dict[int, np.dtype] = {
     1: np.dtype(np.float32),
     2: np.dtype(np.float32),
     4: np.dtype(np.float64),
