@@ -1,3 +1,7 @@
-"""See the page on the layout of the package."""
+"""Program -> FusionPlan: which tasks become one, why, and what they compute."""
 
 from __future__ import annotations
+
+from dask_diffuse.fusion.planner import plan_counts, plan_fusion
+
+__all__ = ["plan_counts", "plan_fusion"]

@@ -1,0 +1,65 @@
+"""What is worth a kernel of its own: a group has to beat NumPy, not just match it."""
+
+from __future__ import annotations
+
+from dask_diffuse.ir.task import Elementwise, IndexTask, Opaque, Reduction
+from dask_diffuse.kernel.function import Instruction, ScalarFunction
+from dask_diffuse.ops.table import OPS, Cost
+
+__all__ = ["is_cheap_constant", "is_slow_in_numpy", "num_values"]
+
+_MANY_OPS = 6
+"""One function of NumPy that takes this many ops goes over memory several times."""
+
+_FREE = frozenset({"input", "scalar", "const", "index"})
+
+_ONE_PASS = frozenset({"sum", "prod", "min", "max", "any", "all"})
+"""Reductions that NumPy does in one vectorized pass, if it need not convert."""
+
+
+def num_values(task: IndexTask) -> int:
+    """Return how many scalar values a task computes for each element."""
+    if isinstance(task.body, Opaque):
+        return 0
+    return len(task.body.function.instructions)
+
+
+def is_slow_in_numpy(task: IndexTask) -> bool:
+    """Whether a kernel for this task alone beats what NumPy does for it."""
+    match task.body:
+        case Elementwise(function=function):
+            return _is_slow(function)
+        case Reduction() as body:
+            return _is_slow_reduction(body)
+    return False
+
+
+def is_cheap_constant(task: IndexTask) -> bool:
+    """Whether a task reads nothing and computes little: it may be done repeatedly."""
+    return (
+        isinstance(task.body, Elementwise)
+        and not task.reads
+        and not any(map(_is_dear, task.body.function.instructions))
+    )
+
+
+def _is_slow(function: ScalarFunction) -> bool:
+    ops = [line for line in function.instructions if line.op not in _FREE]
+    if any(line.op in OPS and OPS[line.op].slow_in_numpy for line in ops):
+        return True
+    return sum(line.op != "cast" for line in ops) >= _MANY_OPS
+
+
+def _is_slow_reduction(body: Reduction) -> bool:
+    instructions = body.function.instructions
+    if any(line.op not in _FREE for line in instructions):
+        return True
+    if any(row.reduction not in _ONE_PASS for row in body.statistics):
+        return True
+    # NumPy converts small pieces one after another where it adds up in another dtype.
+    values = body.function.dtypes
+    return any(row.dtype != values[row.values[0]] for row in body.statistics)
+
+
+def _is_dear(line: Instruction) -> bool:
+    return line.op in OPS and OPS[line.op].cost is not Cost.CHEAP
