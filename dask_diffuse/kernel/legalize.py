@@ -22,7 +22,7 @@ from dask_diffuse.kernel.rules_complex import COMPLEX_RULES, Parts
 from dask_diffuse.kernel.rules_complex import is_true as complex_is_true
 from dask_diffuse.kernel.rules_floats import FLOAT_RULES
 from dask_diffuse.kernel.rules_integers import BOOL_RULES, INTEGER_RULES, Rule
-from dask_diffuse.kernel.simplify import drop_dead
+from dask_diffuse.kernel.simplify import drop_dead, rebuild
 from dask_diffuse.ops.dtypes import real_dtype
 from dask_diffuse.ops.table import OPS
 
@@ -86,34 +86,19 @@ def legalize(kernel: Kernel) -> Kernel:
     """
     builder = CoreBuilder()
     values = _rewrite(builder, kernel.function)
-    results: list[Value] = []
-    statements: list[Statement] = []
+    statements: list[tuple[Statement, list[Value]]] = []
     for statement in kernel.statements:
-        first = len(results)
         if isinstance(statement, Accumulate):
             operands = [values[i] for i in statement.values]
-            results += _accumulated(builder, statement, operands)
-            positions = tuple(range(first, len(results)))
-            reduction = statement.reduction
+            accumulated = _accumulated(builder, statement, operands)
             if statement.dtype == _BOOL:
-                reduction = _BOOL_REDUCTIONS.get(reduction, reduction)
-            statements.append(replace(statement, reduction=reduction, values=positions))
+                name = statement.reduction
+                name = _BOOL_REDUCTIONS.get(name, name)
+                statement = replace(statement, reduction=name)
+            statements.append((statement, accumulated))
         else:
-            results.append(_whole(builder, values[statement.value]))
-            statements.append(replace(statement, value=first))
-    function = drop_dead(builder.build(results))
-    # Statements so far count results; now they name instructions.
-    places = function.results
-    final = tuple([_moved(statement, places) for statement in statements])
-    function = ScalarFunction(function.instructions, tuple(dict.fromkeys(places)))
-    return replace(kernel, function=function, statements=final)
-
-
-def _moved(statement: Statement, places: tuple[int, ...]) -> Statement:
-    if isinstance(statement, Accumulate):
-        values = tuple([places[i] for i in statement.values])
-        return replace(statement, values=values)
-    return replace(statement, value=places[statement.value])
+            statements.append((statement, [_whole(builder, values[statement.value])]))
+    return rebuild(kernel, builder, statements)
 
 
 def _accumulated(
