@@ -19,9 +19,35 @@ from dask._task_spec import (
     convert_legacy_graph,
     fuse_linear_task_spec,
 )
-from dask.array.core import finalize
+from dask._task_spec import _execute_subgraph as execute_subgraph
+from dask.array import chunk as array_chunk
+from dask.array.core import _elemwise_handle_where as elemwise_where
+from dask.array.core import _enforce_dtype as enforce_dtype
+from dask.array.core import _pass_extra_kwargs as pass_extra_kwargs
+from dask.array.core import finalize, load_store_chunk
+from dask.array.optimization import GETTERS
 from dask.array.optimization import _optimize_slices as optimize_slices
 from dask.array.optimization import optimize as optimize_array_graph
+from dask.array.reductions import (
+    _nanmax_skip as nanmax_skip,
+)
+from dask.array.reductions import (
+    _nanmin_skip as nanmin_skip,
+)
+from dask.array.reductions import (
+    _sqrt as sqrt_block,
+)
+from dask.array.reductions import (
+    arg_chunk,
+    chunk_max,
+    chunk_min,
+    mean_chunk,
+    moment_chunk,
+    nannumel,
+    numel,
+)
+from dask.array.routines import _select as select_blocks
+from dask.array.wrap import _broadcast_trick_inner
 from dask.blockwise import (
     Blockwise,
     BlockwiseDep,
@@ -30,6 +56,7 @@ from dask.blockwise import (
 )
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.layers import ArrayBlockwiseDep, ArrayChunkShapeDep
+from tlz import compose, curry  # type: ignore[import-untyped, unused-ignore]
 
 from dask_diffuse.errors import VersionError
 
@@ -39,7 +66,9 @@ __all__ = [
     "ArrayChunkShapeDep",
     "Blockwise",
     "BlockwiseDep",
+    "Compose",
     "DataNode",
+    "GETTERS",
     "GraphNode",
     "HighLevelGraph",
     "Key",
@@ -48,19 +77,45 @@ __all__ = [
     "SUPPORTED_DASK",
     "Task",
     "TaskRef",
+    "arg_chunk",
+    "array_chunk",
     "blockwise_token",
     "check_dask_version",
+    "chunk_max",
+    "chunk_min",
     "convert_legacy_graph",
+    "create_blocks",
+    "curry",
+    "elemwise_where",
+    "enforce_dtype",
+    "execute_subgraph",
     "finalize",
     "flatten_keys",
     "fuse_linear_task_spec",
+    "load_store_chunk",
+    "mean_chunk",
+    "moment_chunk",
+    "nanmax_skip",
+    "nanmin_skip",
+    "nannumel",
+    "numel",
     "optimize_array_graph",
     "optimize_blockwise",
     "optimize_slices",
+    "pass_extra_kwargs",
+    "select_blocks",
+    "sqrt_block",
 ]
 
 Key: TypeAlias = Any
 """A key of a graph: a string, or a tuple of a name and the indices of a block."""
+
+Compose: Any = type(compose(repr, repr))
+"""The type of what `toolz.compose` returns."""
+
+create_blocks: Any = _broadcast_trick_inner.func
+"""What ``ones``, ``zeros``, ``full`` and ``empty`` call for each block: the function of
+NumPy, the shape, and a meta array. Blocks are one element, seen as the whole."""
 
 SUPPORTED_DASK = ("2026.7.1", "2026.9")
 """The oldest release that works, and the first that has not been tried."""

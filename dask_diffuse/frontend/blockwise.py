@@ -1,0 +1,512 @@
+"""Symbolic layers: one function, called on blocks that line up."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dask_diffuse.dask_api import (
+    GETTERS,
+    ArrayChunkShapeDep,
+    Blockwise,
+    BlockwiseDep,
+    GraphNode,
+    TaskRef,
+    blockwise_token,
+    create_blocks,
+    load_store_chunk,
+)
+from dask_diffuse.errors import UnsupportedError
+from dask_diffuse.frontend.chunks import Blocks, unknown_chunks
+from dask_diffuse.frontend.functions import call_function, find_simple_op, unwrap
+from dask_diffuse.frontend.layout import Layout, make_layout
+from dask_diffuse.frontend.reduction import ChunkStep, chunk_step, is_chunk_function
+from dask_diffuse.ir.decision import Rule
+from dask_diffuse.ir.partition import Chunks, PartitionTable
+from dask_diffuse.ir.task import Elementwise, Partial, Reduction
+from dask_diffuse.kernel.construct import FunctionBuilder, convert_literal
+from dask_diffuse.kernel.function import ScalarFunction
+
+__all__ = ["BlockwiseImporter", "Imported", "layer_reads"]
+
+Axes = tuple[int, ...]
+Scalars = tuple[np.generic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A layer in terms of the IR.
+
+    Parameters
+    ----------
+    body
+        What each point computes.
+    reads
+        Names of the stores that it reads, one for each operand.
+    layout
+        How their blocks line up.
+    scalars
+        Literals.
+    blocks
+        What it makes.
+    written
+        How that is cut.
+    """
+
+    body: Elementwise | Reduction
+    reads: tuple[str, ...]
+    layout: Layout
+    scalars: Scalars
+    blocks: Blocks
+    written: Chunks
+
+
+class _Read(NamedTuple):
+    """An argument that is a block: which operand it is, and its dtype."""
+
+    number: int
+    dtype: np.dtype
+
+
+class _Shape(NamedTuple):
+    """An argument that is the shape of the block to be made."""
+
+
+_SHAPE = _Shape()
+_PREFIX = blockwise_token(0).removesuffix("0")
+
+
+def layer_reads(layer: Blockwise) -> list[Any]:
+    """Return the names and the single keys that tasks of a layer read, in order."""
+    reads: list[Any] = []
+    for source, index in layer.indices:
+        if index is not None:
+            if source not in layer.io_deps:
+                reads.append(source)
+        elif isinstance(source, TaskRef):
+            reads.append(source.key)
+        elif isinstance(source, GraphNode):
+            reads.extend(source.dependencies)
+    # Keys in keyword arguments; the others stand for the operands.
+    for key in layer.task.dependencies:
+        if type(key) is not str or not key.startswith(_PREFIX):
+            reads += [key]
+    return reads
+
+
+class BlockwiseImporter:
+    """Imports symbolic layers of one graph.
+
+    What layers have in common is worked out once: programs call the same few functions
+    on arrays that are cut in the same few ways.
+
+    Parameters
+    ----------
+    table
+        Of the program.
+    blocks
+        What is known of the stores that were imported so far, by name.
+    """
+
+    def __init__(self, table: PartitionTable, blocks: Mapping[str, Blocks]) -> None:
+        self._table = table
+        self._blocks = blocks
+        self._simple: dict[Any, tuple[ScalarFunction, tuple[Any, ...]]] = {}
+        self._functions: dict[Any, tuple[ScalarFunction, Scalars] | UnsupportedError]
+        self._functions = {}
+        self._steps: dict[Any, ChunkStep] = {}
+        self._layouts: dict[Any, tuple[Layout, list[Chunks]]] = {}
+
+    def import_layer(self, layer: Blockwise) -> Imported:
+        """Return what a layer does.
+
+        Raises
+        ------
+        UnsupportedError
+            If it has to stay a call of a Python function.
+        """
+        _check_form(layer)
+        function, args, kwargs = unwrap(
+            layer.task.func, layer.task.args, layer.task.kwargs
+        )
+        operands = _Operands(layer, self._blocks)
+        args = tuple([operands.argument(value) for value in args])
+        kwargs = {name: operands.argument(value) for name, value in kwargs.items()}
+        if is_chunk_function(function):
+            return self._reduction(layer, function, args, kwargs, operands)
+        axes = _positions(function, args, kwargs, operands, len(layer.output_indices))
+        operands.check(axes)
+        function, args, kwargs = _scalar_form(function, args, kwargs)
+        layout = self._layout(layer, operands, axes)
+        _check_out(layer, function, args, layout)
+        body, scalars = self._function(function, args, kwargs)
+        return Imported(
+            body=Elementwise(body, tuple(axes)),
+            reads=tuple(operands.names),
+            layout=layout,
+            scalars=scalars,
+            blocks=Blocks(layout.space.chunks, body.dtypes[0]),
+            written=layout.space.chunks,
+        )
+
+    def _reduction(
+        self,
+        layer: Blockwise,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        operands: _Operands,
+    ) -> Imported:
+        ndim = len(layer.output_indices)
+        if len(args) != 1 or type(args[0]) is not _Read:
+            raise UnsupportedError("the chunk step of a reduction has weights")
+        axes: list[Axes] = [tuple(range(ndim))]
+        operands.check(axes)
+        dtype = args[0].dtype
+        step = self._step(function, kwargs, dtype, ndim)
+        layout = self._layout(layer, operands, axes)
+        written = tuple(
+            (1,) * len(lengths) if axis in step.axes else lengths
+            for axis, lengths in enumerate(layout.space.chunks)
+        )
+        body = Reduction(
+            function=step.function,
+            operands=tuple(axes),
+            axes=step.axes,
+            statistics=step.statistics,
+            partial=step.partial,
+            partial_dtype=step.partial_dtype,
+        )
+        blocks = Blocks(written, step.partial_dtype)
+        if step.partial is not Partial.ARRAY:
+            blocks = Blocks(
+                None, None, Rule.UNSUPPORTED_BLOCKS, "its blocks are partial results"
+            )
+        return Imported(body, tuple(operands.names), layout, (), blocks, written)
+
+    def _step(
+        self, function: Any, kwargs: dict[str, Any], dtype: np.dtype, ndim: int
+    ) -> ChunkStep:
+        try:
+            key = function, dtype, ndim, _keywords_key(kwargs)
+            step = self._steps.get(key)
+        except TypeError:
+            return chunk_step(function, kwargs, dtype, ndim)
+        if step is None:
+            step = self._steps[key] = chunk_step(function, kwargs, dtype, ndim)
+        return step
+
+    def _layout(
+        self, layer: Blockwise, operands: _Operands, axes: Sequence[Axes]
+    ) -> Layout:
+        ndim = len(layer.output_indices)
+        chunks = operands.chunks
+        key = ndim, tuple(map(id, chunks)), tuple(axes), operands.created
+        known = self._layouts.get(key)
+        if known is not None:
+            return known[0]
+        if operands.created is not None:
+            made = operands.created.chunks
+            loops = make_layout(self._table, ndim, [made], [tuple(range(ndim))])
+            layout = Layout(loops.launch, loops.space, ())
+        else:
+            layout = make_layout(self._table, ndim, chunks, axes)
+        # The key holds ids: what they stand for has to live as long.
+        self._layouts[key] = layout, chunks
+        return layout
+
+    def _function(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[ScalarFunction, Scalars]:
+        simple = find_simple_op(function, len(args), kwargs)
+        if simple is not None:
+            found = self._simple_function(simple, args)
+            if found is not None:
+                return found
+        try:
+            key = function, tuple(map(_literal_key, args)), _keywords_key(kwargs)
+            known = self._functions.get(key)
+        except TypeError:
+            return _write_out(function, args, kwargs)
+        if known is None:
+            try:
+                known = _write_out(function, args, kwargs)
+            except UnsupportedError as error:
+                known = error
+            self._functions[key] = known
+        if isinstance(known, UnsupportedError):
+            raise known
+        return known
+
+    def _simple_function(
+        self, name: str, args: tuple[Any, ...]
+    ) -> tuple[ScalarFunction, Scalars] | None:
+        """Return a call of a row for which values of literals make no difference."""
+        key = name, *[arg if type(arg) is _Read else type(arg) for arg in args]
+        entry = self._simple.get(key)
+        if entry is None:
+            types = (arg for arg in args if type(arg) is not _Read)
+            if not all(isinstance(arg, numbers.Number) for arg in types):
+                return None
+            builder = FunctionBuilder()
+            operands = [
+                builder.input(*arg) if type(arg) is _Read else builder.literal(arg)
+                for arg in args
+            ]
+            value = builder.apply(name, *operands)
+            literals = [
+                number for number, arg in enumerate(args) if type(arg) is not _Read
+            ]
+            dtypes = [scalar.dtype for scalar in builder.scalars]
+            slots = tuple(zip(literals, dtypes, strict=True))
+            entry = self._simple[key] = builder.build([value]), slots
+            return entry[0], builder.scalars
+        function, slots = entry
+        if not slots:
+            return function, ()
+        literal = FunctionBuilder().literal
+        return function, tuple(
+            [convert_literal(literal(args[n]), dtype) for n, dtype in slots]  # type: ignore[arg-type]
+        )
+
+
+class _Operands:
+    """The operands of one layer, each block once."""
+
+    def __init__(self, layer: Blockwise, blocks: Mapping[str, Blocks]) -> None:
+        self._layer = layer
+        self._known = blocks
+        self._numbers: dict[Any, _Read] = {}
+        self._position = {
+            symbol: axis for axis, symbol in enumerate(layer.output_indices)
+        }
+        self.names: list[str] = []
+        self.indices: list[tuple[str, ...]] = []
+        self.chunks: list[Chunks] = []
+        self.created: ArrayChunkShapeDep | None = None
+
+    def argument(self, value: Any) -> Any:
+        """Return an argument of the task: a block, a shape or a literal."""
+        if not isinstance(value, GraphNode | TaskRef):
+            return value
+        if not isinstance(value, TaskRef):
+            if value.dependencies:
+                raise UnsupportedError("an argument is itself a computation")
+            return value()
+        key = value.key
+        if type(key) is str and key.startswith(_PREFIX):
+            source, index = self._layer.indices[int(key[len(_PREFIX) :])]
+            if index is not None:
+                return self._block(source, index)
+            if not isinstance(source, GraphNode | TaskRef):
+                return source
+        raise UnsupportedError("an argument is a single value that is computed")
+
+    def _block(self, name: str, index: tuple[str, ...]) -> Any:
+        read = self._numbers.get((name, index))
+        if read is not None:
+            return read
+        dep = self._layer.io_deps.get(name)
+        if dep is not None:
+            return self._dep(dep, index)
+        known = self._known[name]
+        if known.dtype is None:
+            raise UnsupportedError(f"of {name!r} {known.detail}", known.rule.value)
+        read = self._numbers[name, index] = _Read(len(self.names), known.dtype)
+        self.names.append(name)
+        self.indices.append(index)
+        self.chunks.append(self._chunks(name, known, index))
+        return read
+
+    def _chunks(self, name: str, known: Blocks, index: tuple[str, ...]) -> Chunks:
+        grid = tuple(self._layer.numblocks[name])
+        chunks = known.chunks
+        if chunks is None or tuple(map(len, chunks)) != grid:
+            return unknown_chunks(grid)
+        return chunks
+
+    def _dep(self, dep: BlockwiseDep, index: tuple[str, ...]) -> _Shape:
+        if type(dep) is not ArrayChunkShapeDep or index != self._layer.output_indices:
+            kind = type(dep).__name__
+            raise UnsupportedError(f"the function is told where it is ({kind})")
+        self.created = dep
+        return _SHAPE
+
+    def check(self, axes: Sequence[Axes]) -> None:
+        """Refuse blocks that are picked along other axes than they are seen along."""
+        position = self._position
+        for index, expected in zip(self.indices, axes, strict=True):
+            try:
+                picked = tuple([position[symbol] for symbol in index])
+            except KeyError:
+                raise UnsupportedError(
+                    "the function sees several blocks at a time", Rule.CONTRACTION.value
+                ) from None
+            if picked != expected:
+                raise UnsupportedError(
+                    "an operand is indexed along other axes than NumPy broadcasts it",
+                    Rule.BLOCK_SHAPES.value,
+                )
+
+
+def _check_form(layer: Blockwise) -> None:
+    if layer.task.func in GETTERS:
+        raise UnsupportedError("it loads its blocks", Rule.SOURCE.value)
+    if layer.task.func is load_store_chunk:
+        raise UnsupportedError("it stores its blocks", Rule.UNKNOWN_FUNCTION.value)
+    if layer.new_axes:
+        raise UnsupportedError("it makes new axes", Rule.NEW_AXES.value)
+    if layer.output_blocks:
+        raise UnsupportedError(
+            "only some of its blocks are wanted", Rule.LAUNCH_DOMAIN.value
+        )
+    if layer.concatenate is not None:
+        raise UnsupportedError(
+            "the function sees several blocks at a time", Rule.CONTRACTION.value
+        )
+
+
+def _positions(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    operands: _Operands,
+    ndim: int,
+) -> list[Axes]:
+    """Return the axis of the result that each dimension of each operand follows."""
+    ranks = [len(index) for index in operands.indices]
+    if max(ranks, default=0) > ndim:
+        raise UnsupportedError("the function drops axes", Rule.CONTRACTION.value)
+    permute = _PERMUTATIONS.get(function) if _is_hashable(function) else None
+    if permute is not None:
+        return [_permuted(permute, args, kwargs, ranks)]
+    if _outer_ufunc(function) is not None:
+        if len(ranks) == 1:
+            # One array with itself.
+            raise UnsupportedError("'outer' of an array with itself")
+        first, second = ranks
+        if function is np.outer and ranks != [1, 1]:
+            raise UnsupportedError("'outer' flattens its operands")
+        if first + second != ndim:
+            raise UnsupportedError("'outer' of other axes", Rule.BLOCK_SHAPES.value)
+        return [tuple(range(first)), tuple(range(first, ndim))]
+    return [tuple(range(ndim - rank, ndim)) for rank in ranks]
+
+
+def _is_hashable(function: Any) -> bool:
+    return getattr(type(function), "__hash__", None) is not None
+
+
+def _transpose(ndim: int, axes: Any = None) -> list[int]:
+    return list(np.arange(ndim)[::-1] if axes is None else axes)
+
+
+def _swapaxes(ndim: int, axis1: int, axis2: int) -> list[int]:
+    order = list(range(ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return order
+
+
+_PERMUTATIONS: dict[Any, Callable[..., list[int]]] = {
+    np.transpose: _transpose,
+    np.swapaxes: _swapaxes,
+}
+
+
+def _permuted(
+    permute: Callable[..., list[int]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    ranks: list[int],
+) -> Axes:
+    if len(ranks) != 1 or type(args[0]) is not _Read:
+        raise UnsupportedError("a transpose of something else than blocks")
+    (ndim,) = ranks
+    try:
+        order = [axis % ndim for axis in permute(ndim, *args[1:], **kwargs)]
+    except (TypeError, IndexError, ZeroDivisionError) as error:
+        raise UnsupportedError(f"a transpose: {error}") from error
+    axes = [0] * ndim
+    for axis, dim in enumerate(order):
+        axes[dim] = axis
+    return tuple(axes)
+
+
+def _outer_ufunc(function: Any) -> Any:
+    """Return the ufunc whose outer product a function is, or None."""
+    if function is np.outer:
+        return np.multiply
+    ufunc = getattr(function, "__self__", None)
+    if type(ufunc) is np.ufunc and function.__name__ == "outer":
+        return ufunc
+    return None
+
+
+def _scalar_form(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the call that is made for each element, now that axes are settled."""
+    if _is_hashable(function) and function in _PERMUTATIONS:
+        return _same, args[:1], {}
+    ufunc = _outer_ufunc(function)
+    return (function if ufunc is None else ufunc), args, kwargs
+
+
+def _same() -> None:
+    """Stand for functions that only move elements."""
+
+
+def _check_out(
+    layer: Blockwise, function: Any, args: tuple[Any, ...], layout: Layout
+) -> None:
+    """Refuse ``out=`` blocks that NumPy would have to broadcast: it raises."""
+    if "elemwise_where_function" not in layer.task.kwargs or not args:
+        return
+    out = args[-1]
+    if type(out) is _Read:
+        read = layout.reads[out.number]
+        if read.chunks != layout.space.chunks:
+            raise UnsupportedError(
+                "the blocks of out= are smaller than the result", Rule.MAY_RAISE.value
+            )
+
+
+def _write_out(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[ScalarFunction, Scalars]:
+    builder = FunctionBuilder()
+
+    def value(arg: Any) -> Any:
+        return builder.input(*arg) if type(arg) is _Read else arg
+
+    values = tuple(map(value, args))
+    named = {name: value(arg) for name, arg in kwargs.items()}
+    if function is _same:
+        result = values[0]
+    else:
+        if any(arg is _SHAPE for arg in args) and function is not create_blocks:
+            raise UnsupportedError("the function is told the shape of its block")
+        result = call_function(builder, function, values, named)
+    return builder.build([result]), builder.scalars
+
+
+def _literal_key(arg: Any) -> Any:
+    """Return what tells an argument from every other, as Python's equality does not."""
+    if type(arg) is _Read or arg is None:
+        return arg
+    if isinstance(arg, float | complex | np.generic | np.ndarray):
+        if isinstance(arg, np.ndarray) and arg.ndim:
+            raise TypeError("arrays are no keys")
+        return type(arg), repr(arg), str(getattr(arg, "dtype", ""))
+    hash(arg)
+    return type(arg), arg
+
+
+def _keywords_key(kwargs: dict[str, Any]) -> Any:
+    if not kwargs:
+        return ()
+    return tuple(sorted((name, _literal_key(value)) for name, value in kwargs.items()))

@@ -1,0 +1,294 @@
+"""HighLevelGraph -> Program."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from dask_diffuse.dask_api import Blockwise, HighLevelGraph, Layer, MaterializedLayer
+from dask_diffuse.errors import UnsupportedError
+from dask_diffuse.frontend.arguments import import_arg_step
+from dask_diffuse.frontend.blockwise import BlockwiseImporter, Imported, layer_reads
+from dask_diffuse.frontend.chunks import Blocks, annotated_blocks, normalize_chunks
+from dask_diffuse.frontend.sources import (
+    first_task,
+    is_source,
+    key_name,
+    names_in_tasks,
+    single_task_reads,
+)
+from dask_diffuse.ir.decision import Decision, Rule
+from dask_diffuse.ir.partition import PartitionTable
+from dask_diffuse.ir.program import Program
+from dask_diffuse.ir.store import Origin, Store
+from dask_diffuse.ir.task import Access, IndexTask, Opaque, Privilege
+from dask_diffuse.options import Options
+
+__all__ = ["import_graph"]
+
+_REMEDIES = {
+    Rule.UNKNOWN_FUNCTION: "Functions of dask.array and ufuncs of NumPy are known",
+    Rule.UNKNOWN_DTYPE: "Say which dtype the layer before has, with dtype= or meta=",
+    Rule.BLOCK_SHAPES: "Cut the operands alike with rechunk()",
+    Rule.UNSUPPORTED_DTYPE: "Convert with astype(), to float64 for example",
+}
+
+
+def import_graph(
+    hlg: HighLevelGraph, requested: Collection[str], *, options: Options
+) -> Program:
+    """Map the layers of a graph to index tasks over stores.
+
+    Every layer that the requested blocks need becomes one task. Those that cannot be
+    expressed become opaque tasks, with the reason. The cost follows the number of
+    layers, not of blocks: symbolic layers are never made into tasks, and of lists of
+    tasks one is looked at.
+
+    Parameters
+    ----------
+    hlg
+        As the user's program built it, before any optimization.
+    requested
+        Names of blocks, or whole keys of single tasks.
+    options
+        Of the hook.
+    """
+    return _Importer(hlg).run(requested)
+
+
+class _Importer:
+    """The program of one graph, while it is put together."""
+
+    def __init__(self, hlg: HighLevelGraph) -> None:
+        self._hlg = hlg
+        self._table = PartitionTable()
+        self._stores: dict[str, Store] = {}
+        self._tasks: list[IndexTask] = []
+        self._decisions: list[Decision] = []
+        self._blocks: dict[str, Blocks] = {}
+        self._blockwise = BlockwiseImporter(self._table, self._blocks)
+        self._lengths: dict[int, tuple[object, tuple[int | None, ...]]] = {}
+        self._reads: dict[str, list[str]] = {}
+        self._names = _Names(hlg)
+
+    def run(self, requested: Iterable[str]) -> Program:
+        """Import what the requested blocks need."""
+        wanted = sorted(requested)
+        for name in self._order(wanted):
+            self._import_layer(name, self._hlg.layers[name])
+        return Program(
+            self._stores,
+            tuple(self._tasks),
+            frozenset(wanted),
+            tuple(self._decisions),
+        )
+
+    def _order(self, wanted: list[str]) -> list[str]:
+        """Return the layers that are needed, each after those that it reads.
+
+        With a stack of its own: programs make chains of thousands of layers.
+        """
+        provider = self._names.provider
+        order: list[str] = []
+        visited: set[str] = set()
+        pending = [(provider(name), False) for name in reversed(wanted)]
+        while pending:
+            name, is_complete = pending.pop()
+            if is_complete:
+                order.append(name)
+                continue
+            if name in visited:
+                continue
+            visited.add(name)
+            pending.append((name, True))
+            reads = self._reads[name] = self._names.reads(name)
+            for read in reversed(reads):
+                source = provider(read)
+                if source not in visited:
+                    pending.append((source, False))
+        return order
+
+    def _import_layer(self, name: str, layer: Layer) -> None:
+        origin = Origin(name, _label(name))
+        try:
+            if isinstance(layer, Blockwise):
+                store = layer.output
+                imported = self._blockwise.import_layer(layer)
+            else:
+                store = name
+                imported = import_arg_step(layer, name, self._table, self._blocks)
+        except UnsupportedError as error:
+            rule = Rule(error.rule)
+            if rule is Rule.MATERIALIZED and not self._reads[name]:
+                rule = Rule.SOURCE
+            self._add_opaque(name, layer, origin, rule, error.message)
+        else:
+            self._add(store, layer, origin, imported)
+
+    def _add(
+        self, store: str, layer: Layer, origin: Origin, imported: Imported
+    ) -> None:
+        table, layout, blocks = self._table, imported.layout, imported.blocks
+        written = layout.space
+        if imported.written is not written.chunks:
+            written = table.tiling(imported.written, written.axes)
+            if blocks.chunks is not None:
+                blocks = Blocks(written.chunks, blocks.dtype)
+        accesses = [
+            Access(read, tiling, Privilege.READ)
+            for read, tiling in zip(imported.reads, layout.reads, strict=True)
+        ]
+        accesses.append(Access(store, written, Privilege.WRITE))
+        self._blocks[store] = blocks
+        self._stores[store] = Store(store, blocks.shape, blocks.dtype, origin)
+        self._tasks.append(
+            IndexTask(
+                id=len(self._tasks),
+                launch=layout.launch,
+                accesses=tuple(accesses),
+                body=imported.body,
+                origin=origin,
+                space=layout.space,
+                scalars=imported.scalars,
+                annotations=_annotations(layer),
+            )
+        )
+
+    def _add_opaque(
+        self, name: str, layer: Layer, origin: Origin, rule: Rule, detail: str
+    ) -> None:
+        numblocks = None
+        if isinstance(layer, Blockwise):
+            numblocks = [layer.dims[symbol] for symbol in layer.output_indices]
+        annotated = annotated_blocks(layer.collection_annotations)
+        blocks = Blocks(
+            normalize_chunks(annotated.chunks, numblocks, self._lengths),
+            annotated.dtype,
+            annotated.rule,
+            annotated.detail,
+        )
+        whole = self._table.replicated
+        written = self._names.written(name)
+        for store in written:
+            self._blocks[store] = blocks
+            self._stores[store] = Store(store, blocks.shape, blocks.dtype, origin)
+        decision = Decision(
+            rule, False, written[0], detail=detail, remedy=_REMEDIES.get(rule, "")
+        )
+        self._decisions.append(decision)
+        accesses = [Access(read, whole, Privilege.READ) for read in self._reads[name]]
+        accesses += [Access(store, whole, Privilege.WRITE) for store in written]
+        self._tasks.append(
+            IndexTask(
+                id=len(self._tasks),
+                launch=(),
+                accesses=tuple(accesses),
+                body=Opaque(decision),
+                origin=origin,
+                annotations=_annotations(layer),
+            )
+        )
+
+
+def _annotations(layer: Layer) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted(layer.annotations.items())) if layer.annotations else ()
+
+
+def _label(name: str) -> str:
+    """Return a readable name of a layer, without the token of Dask.
+
+    Examples
+    --------
+    >>> _label("add-0123456789abcdef0123456789abcdef"), _label("my-array")
+    ('add', 'my-array')
+    """
+    head, _, token = name.rpartition("-")
+    return head if head and len(token) == 32 and token.isalnum() else name
+
+
+class _Names:
+    """Which layer makes the blocks of a name, and which names a layer reads."""
+
+    def __init__(self, hlg: HighLevelGraph) -> None:
+        self._hlg = hlg
+        self._written: dict[str, list[str]] = {}
+        self._providers: dict[str, str] = {}
+        self._is_searched = False
+        is_reliable = True
+        for name, layer in hlg.layers.items():
+            names = self._written[name] = [name]
+            if isinstance(layer, Blockwise):
+                names[0] = layer.output
+                if not hlg.dependencies.get(name) and any(
+                    index is not None and source not in layer.io_deps
+                    for source, index in layer.indices
+                ):
+                    is_reliable = False
+            else:
+                found = first_task(layer)
+                if found is not None:
+                    own = key_name(found[0])
+                    if own != name:
+                        names.append(own)
+            for own in names:
+                self._providers.setdefault(own, name)
+        # Culling leaves a graph with empty dependencies.
+        self._is_reliable = is_reliable
+
+    def written(self, layer: str) -> list[str]:
+        """Return the names of blocks that a layer makes, as far as they matter."""
+        return self._written[layer]
+
+    def provider(self, name: str) -> str:
+        """Return the layer that makes the blocks of a name."""
+        found = self._providers.get(name)
+        if found is None:
+            self._search()
+            found = self._providers.get(name)
+        if found is None:
+            raise UnsupportedError(f"no layer makes {name!r}", Rule.MATERIALIZED.value)
+        return found
+
+    def reads(self, name: str) -> list[str]:
+        """Return the names that a layer reads, in order and once each."""
+        layer = self._hlg.layers[name]
+        if isinstance(layer, Blockwise):
+            reads = [key_name(key) for key in layer_reads(layer)]
+            if any(dep.produces_keys for dep in layer.io_deps.values()):
+                reads += self._declared(name)
+            return list(dict.fromkeys(reads))
+        found = first_task(layer)
+        if found is not None and isinstance(layer, MaterializedLayer):
+            _, task = found
+            if len(layer.mapping) == 1:
+                names = single_task_reads(task)
+                if names is not None:
+                    return names
+            if not self._is_reliable or (
+                not self._hlg.dependencies.get(name) and not is_source(task)
+            ):
+                self._search()
+                return names_in_tasks(
+                    layer.mapping, self._providers, set(self._written[name])
+                )
+        return self._declared(name)
+
+    def _declared(self, name: str) -> list[str]:
+        """Return what a layer reads according to the dependencies of the graph."""
+        return [
+            read
+            for needed in sorted(self._hlg.dependencies.get(name, ()))
+            if needed in self._written and needed != name
+            for read in self._written[needed]
+        ]
+
+    def _search(self) -> None:
+        """Find names of blocks that are not the first of their layer."""
+        if self._is_searched:
+            return
+        self._is_searched = True
+        for name, layer in self._hlg.layers.items():
+            if isinstance(layer, MaterializedLayer):
+                for own in dict.fromkeys(map(key_name, layer.mapping)):
+                    if own not in self._providers:
+                        self._providers[own] = name
+                        self._written[name].append(own)
