@@ -41,7 +41,7 @@ class TestLayouts:
             lambda x: np.broadcast_to(x[:, :1], x.shape),
             lambda x: np.broadcast_to(x[:1, :1], x.shape),
         ],
-        ids=["C", "F", "rows-back", "columns-back", "steps", "T", "row", "column", "one"],
+        ids=["C", "F", "rows-back", "cols-back", "steps", "T", "row", "column", "one"],
     )
     def test_strides(self, make):
         array = make(X)

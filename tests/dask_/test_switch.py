@@ -80,12 +80,11 @@ class TestNesting:
         assert hook() is ABSENT
 
     def test_threads_can_compute_meanwhile(self):
-        z, expected, wrong = program(), np.arange(100.0) * 2 + 1, []
+        z, expected, right = program(), np.arange(100.0) * 2 + 1, []
 
         def work():
-            for _ in range(20):
-                if not np.array_equal(z.compute(scheduler="sync"), expected):
-                    wrong.append(1)
+            results = (z.compute(scheduler="sync") for _ in range(20))
+            right.extend(np.array_equal(result, expected) for result in results)
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         with fused() as activity:
@@ -93,7 +92,7 @@ class TestNesting:
                 thread.start()
             for thread in threads:
                 thread.join()
-        assert not wrong
+        assert right == [True] * 80
         assert activity.calls == 160
 
     def test_disabled_by_the_environment(self, monkeypatch):
@@ -124,7 +123,7 @@ class TestObject:
 
 class TestWrongOptions:
     def test_unknown_name(self):
-        with pytest.raises(OptionError, match="min_byte.*min_bytes"):
+        with pytest.raises(OptionError, match=r"min_byte.*min_bytes"):
             dask_diffuse.enable(min_byte=3)
         assert hook() is ABSENT
 
