@@ -57,6 +57,8 @@ class Problem:
         that we measure ourselves by.
     draw
         Writes a picture of the results to a file, if there is something to see.
+    least
+        The smallest size that makes sense.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Problem:
     atol: float = 0.0
     goal: float | None = None
     draw: Callable[[tuple[Any, ...], Path], None] | None = None
+    least: int = 1
 
     def chunk(self, size: int) -> int:
         """Return the length of a block that gives the default number of blocks.
@@ -99,13 +102,29 @@ class Problem:
         OptionError
             If one of them is not a positive integer.
         """
+        return self.inputs(*self.check(size, chunk))
+
+    def check(self, size: int | None, chunk: int | None) -> tuple[int, int]:
+        """Return a size and a length of blocks with the defaults filled in.
+
+        Parameters
+        ----------
+        size, chunk
+            As for `make_inputs`.
+
+        Raises
+        ------
+        OptionError
+            As `make_inputs` does.
+        """
         size = self.size if size is None else size
-        if size < 1:
-            raise OptionError("size", size, f"a positive number of {self.unit}")
+        if size < self.least:
+            allowed = f"a number of {self.unit} of at least {self.least}"
+            raise OptionError("size", size, allowed)
         chunk = self.chunk(size) if chunk is None else chunk
         if chunk < 1:
-            raise OptionError("chunks", chunk, "a positive length of a block")
-        return self.inputs(size, chunk)
+            raise OptionError("chunks", chunk, "a length of blocks of at least 1")
+        return size, chunk
 
     def compare(
         self, ours: tuple[Any, ...], theirs: tuple[Any, ...]

@@ -44,8 +44,9 @@ def elevation_model() -> np.ndarray[Any, Any]:
         from matplotlib import cbook
     except ImportError as error:
         raise MissingPackageError("matplotlib", "terrain", "demo") from error
-    with cbook.get_sample_data("jacksboro_fault_dem.npz") as data:
-        elevation: np.ndarray[Any, Any] = data["elevation"]
+    path = cbook.get_sample_data("jacksboro_fault_dem.npz", asfileobj=False)
+    with np.load(path) as data:
+        elevation: np.ndarray[Any, Any] = np.asarray(data["elevation"])
     elevation.flags.writeable = False
     return elevation
 
@@ -53,7 +54,8 @@ def elevation_model() -> np.ndarray[Any, Any]:
 def _mirrored(length: int, positions: slice) -> np.ndarray[Any, Any]:
     """Return indices that run forth and back, so that no cliff appears at a seam."""
     index = np.arange(positions.start, positions.stop) % (2 * length)
-    return np.minimum(index, 2 * length - 1 - index)
+    mirrored: np.ndarray[Any, Any] = np.minimum(index, 2 * length - 1 - index)
+    return mirrored
 
 
 def _block(
@@ -167,6 +169,7 @@ TERRAIN = Problem(
     unit="pixels a side",
     size=4096,
     tiny=50,
+    least=2,
     blocks=4,
     inputs=_landscape,
     program=terrain,
