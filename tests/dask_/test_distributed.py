@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -192,9 +193,6 @@ class TestProcesses:
         plain = np.arange(4000.0) * 2 + 1
         assert result == pytest.approx((plain * plain - 1).sum())
 
-    def test_the_hook_loads_no_compiler_into_the_scheduler(self, processes):
-        assert processes is not None
-
 
 def plain_chain(y):
     for number in range(40):
@@ -250,7 +248,6 @@ if __name__ == "__main__":
 def remote_scheduler(tmp_path) -> Iterator[str]:
     """A scheduler and a worker in processes of their own."""
     file = tmp_path / "scheduler.json"
-    base = [sys.executable, "-m", "distributed.cli"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     scheduler = subprocess.Popen(
         [
@@ -268,15 +265,12 @@ def remote_scheduler(tmp_path) -> Iterator[str]:
         ],
         **quiet,
     )
-    assert base
     try:
         deadline = time.monotonic() + 60
         while not file.exists():
             assert scheduler.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        import json
-
         yield json.loads(file.read_text())["address"]
     finally:
         for process in (worker, scheduler):
