@@ -19,6 +19,7 @@ def visualize(
     *collections: Any,
     filename: str | Path | None = None,
     options: Options | None = None,
+    **changes: Any,
 ) -> Any:
     """Draw what `explain` tells: index tasks, stores and groups.
 
@@ -30,7 +31,7 @@ def visualize(
         Where to write the picture; the suffix picks the format: ``.svg``, ``.png``,
         ``.pdf``, or ``.dot`` for the text that graphviz reads, which needs neither
         the package nor the program. None writes nothing.
-    options
+    options, **changes
         As for `explain`.
 
     Returns
@@ -43,7 +44,7 @@ def visualize(
     MissingPackageError
         If the package or the program graphviz is not installed.
     """
-    text = dot_text(explain(*collections, options=options).plan)
+    text = dot_text(explain(*collections, options=options, **changes).plan)
     path = None if filename is None else Path(filename)
     if path is not None and path.suffix[1:] in _TEXT_FORMATS:
         path.write_text(text, encoding="utf-8")

@@ -33,6 +33,12 @@ class Program:
     requested: frozenset[str]
     decisions: tuple[Decision, ...] = ()
 
+    def __str__(self) -> str:
+        # The printer imports this module.
+        from dask_diffuse.ir.printer import format_program
+
+        return format_program(self)
+
     @cached_property
     def writers(self) -> dict[str, int]:
         """For each store that a task writes, the id of the task."""

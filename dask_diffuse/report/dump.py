@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 MAX_GRAPHS = 200
 """How many graphs one folder takes. Files are never removed: they may be wanted."""
 
-_MAX_KERNELS = 100
+_MAX_KERNELS = 50
 _MAX_CHARACTERS = 4_000_000
 
 _NUMBERED = re.compile(r"graph-(\d+)$")
@@ -139,8 +139,8 @@ def _plan_files(explanation: Explanation) -> _Files:
 
 def _kernel_files(number: int, kernel: KernelReport) -> _Files:
     label = re.sub(r"[^A-Za-z0-9_-]+", "-", kernel.label)[:60]
-    yield f"3{number:02d}-{label}.txt", partial(kernel.source, "ir")
-    yield f"3{number:02d}-{label}.ll", partial(kernel.source, "llvm")
+    yield f"3{2 * number:02d}-{label}.txt", partial(kernel.source, "ir")
+    yield f"3{2 * number + 1:02d}-{label}-core.txt", partial(kernel.source, "core")
 
 
 def _passes_text(trace: GraphTrace) -> str:

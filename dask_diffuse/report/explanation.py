@@ -69,17 +69,24 @@ class KernelReport:
         """A readable name, from the layers the kernel came from."""
         return self.kernel.label
 
-    def source(self, target: str = "cpu") -> str:
-        """Return the generated text.
+    def source(self, form: str = "llvm") -> str:
+        """Return the kernel as text.
 
         Parameters
         ----------
-        target
-            ``"cpu"`` for LLVM IR, as this machine would compile it.
+        form
+            ``"ir"`` for the kernel itself, ``"core"`` for the core operations it
+            becomes, ``"llvm"`` for what is handed to LLVM and ``"asm"`` for what LLVM
+            makes of it, both for the processor of this machine.
+
+        Raises
+        ------
+        OptionError
+            For another form.
         """
         from dask_diffuse.report.sources import render_kernel
 
-        return render_kernel(self.kernel, target, exact_math=self.exact_math)
+        return render_kernel(self.kernel, form, exact_math=self.exact_math)
 
 
 @dataclass(frozen=True)

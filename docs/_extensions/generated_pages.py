@@ -6,17 +6,36 @@ includes it.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
+import enum
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+from dask_diffuse.cli import make_parser
 from numpydoc.docscrape import ClassDoc
 from sphinx.application import Sphinx
 
-import dask_diffuse.ir.decision
-from dask_diffuse.options import Options
+from dask_diffuse.codegen.mathlib import MATH_FUNCTIONS
+from dask_diffuse.errors import UnsupportedError
+from dask_diffuse.ir.decision import Rule
+from dask_diffuse.kernel.construct import FunctionBuilder
+from dask_diffuse.kernel.legalize import legalize_function
+from dask_diffuse.ops import DECLINED, OPS, REDUCTIONS, ReductionOp, ScalarOp
+from dask_diffuse.options import DEBUG_TOPICS, Options
+from dask_diffuse.runtime.counters import Fallback
+
+KINDS = {
+    "bool": np.dtype("bool"),
+    "integers": np.dtype("int32"),
+    "floats": np.dtype("float64"),
+    "complex": np.dtype("complex128"),
+}
+"""The columns of the table of operations, and a dtype that stands for each."""
 
 
 def option_rows() -> Iterator[str]:
@@ -32,21 +51,128 @@ def option_rows() -> Iterator[str]:
 
 
 def rule_rows() -> Iterator[str]:
-    """One row for each rule, from the strings below its members."""
-    yield "| rule | meaning |"
+    """One row for each rule."""
+    yield from _member_rows(Rule, "rule")
+
+
+def fallback_rows() -> Iterator[str]:
+    """One row for each reason for which a fused task runs the original functions."""
+    yield from _member_rows(Fallback, "reason")
+
+
+def _member_rows(kind: type[enum.Enum], title: str) -> Iterator[str]:
+    """One row for each member of an enum, from the strings below them."""
+    yield f"| {title} | meaning |"
     yield "|---|---|"
-    source = inspect.getsource(dask_diffuse.ir.decision.Rule)
-    body = ast.parse(source).body[0].body
-    for member, text in zip(body, body[1:], strict=False):
+    body = ast.parse(inspect.getsource(kind)).body[0].body
+    for member, text in itertools.pairwise(body):
         if isinstance(member, ast.Assign):
             assert isinstance(text, ast.Expr), ast.unparse(member)
             identifier = ast.literal_eval(member.value)
-            yield f"| `{identifier}` | {ast.literal_eval(text.value)} |"
+            meaning = ast.literal_eval(text.value).replace("``", "`")
+            yield f"| `{identifier}` | {meaning} |"
+
+
+def operation_rows() -> Iterator[str]:
+    """One row for each operation that users can call, tried out on each kind."""
+    yield f"| operation | {' | '.join(KINDS)} | math library | ulp |"
+    yield f"|---|{'---|' * len(KINDS)}---|---|"
+    for op in OPS.values():
+        if op.typing is not None:
+            cells = [_state(op, dtype) for dtype in KINDS.values()]
+            ulps = str(op.ulp)
+            if op.complex_ulp and cells[-1] == "yes":
+                ulps += f" (complex {op.complex_ulp})"
+            yield f"| `{op.name}` | {' | '.join(cells)} | {_made_of(op)} | {ulps} |"
+
+
+def _state(op: ScalarOp, dtype: np.dtype) -> str:
+    """Whether an operation on operands of a dtype becomes part of a kernel."""
+    try:
+        _core_ops(op, dtype)
+    except UnsupportedError as error:
+        return "" if "has no loop" in error.message else "NumPy"
+    return "yes"
+
+
+def _core_ops(op: ScalarOp, dtype: np.dtype) -> set[str]:
+    """Names of the core ops that an operation becomes."""
+    builder = FunctionBuilder()
+    operands = [builder.input(number, dtype) for number in range(op.arity)]
+    function = builder.build([builder.apply(op.name, *operands)])
+    return {line.op for line in legalize_function(function).instructions}
+
+
+def _made_of(op: ScalarOp) -> str:
+    """What of the math library floats need, if anything."""
+    try:
+        called = sorted(_core_ops(op, KINDS["floats"]) & MATH_FUNCTIONS.keys())
+    except UnsupportedError:
+        called = []
+    return ", ".join(f"`{MATH_FUNCTIONS[name]}`" for name in called)
+
+
+def declined_rows() -> Iterator[str]:
+    """One row for each function that has no row in the table, with the reason."""
+    yield "| function | stays with NumPy since it |"
+    yield "|---|---|"
+    for name, reason in DECLINED.items():
+        yield f"| `{name}` | {reason} |"
+
+
+def reduction_rows() -> Iterator[str]:
+    """One row for each reduction."""
+    yield "| reduction | of nothing | results | NaN |"
+    yield "|---|---|---|---|"
+    for row in REDUCTIONS.values():
+        identity = "" if row.identity is None else f"`{row.identity}`"
+        nan = "skipped" if row.skips_nan else "counts"
+        yield f"| `{row.name}` | {identity} | {_results(row)} | {nan} |"
+
+
+def _results(row: ReductionOp) -> str:
+    if row.is_arg:
+        return "value, position"
+    return "count, total, squares" if row.num_results == 3 else "value"
+
+
+def topic_rows() -> Iterator[str]:
+    """One row for each topic of the log."""
+    yield "| topic | from level |"
+    yield "|---|---|"
+    for topic, level in DEBUG_TOPICS.items():
+        yield f"| `{topic}` | {level} |"
+
+
+def command_rows() -> Iterator[str]:
+    """The help of the command line, command by command."""
+    parser = make_parser()
+    yield from _help(parser, "dask-diffuse --help")
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield ""
+                yield f"## {name}"
+                yield ""
+                yield from _help(command, f"dask-diffuse {name} --help")
+
+
+def _help(parser: argparse.ArgumentParser, command: str) -> Iterator[str]:
+    yield "```text"
+    yield f"$ {command}"
+    yield parser.format_help().rstrip()
+    yield "```"
 
 
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "commands": command_rows,
+    "declined": declined_rows,
+    "fallbacks": fallback_rows,
+    "operations": operation_rows,
     "options": option_rows,
+    "reductions": reduction_rows,
     "rules": rule_rows,
+    "topics": topic_rows,
 }
 
 
