@@ -335,14 +335,30 @@ def _expand_power(
             message = "the square of bools has one dtype as operator, another as ufunc"
             raise UnsupportedError(message)
         return _integer_power(builder, builder.cast(base, wanted), number)
+    if dtype.kind == "c" and exponent.dtype not in (int, float):
+        # NumPy: its operator calls ``pow`` for those, which loses the sign of zeros.
+        return None
     if number == 0:
         return builder.const(1, dtype)
     if number == 1:
         return builder.cast(base, dtype)
-    fast = "square" if number == 2 else None
-    if dtype.kind == "f":
-        fast = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal"}.get(number)
-    return None if fast is None else builder.core(fast, builder.cast(base, dtype))
+    if number == 2:
+        return builder.core("square", builder.cast(base, dtype))
+    if dtype.kind == "c":
+        return None
+    value = builder.cast(base, dtype)
+    match number:
+        case 0.5:
+            return builder.core("sqrt", value)
+        case -1:
+            return builder.core("reciprocal", value)
+        case 3:
+            # NumPy calls ``pow``. Two products are as close as a math function has to
+            # be, under- and overflow included, and far cheaper.
+            return builder.core("multiply", value, builder.core("square", value))
+        case 4:
+            return builder.core("square", builder.core("square", value))
+    return None
 
 
 def _power_loop(base: OperandType, exponent: OperandType) -> Loop:
