@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dask_diffuse.fusion.planner import plan_counts, plan_fusion
+from dask_diffuse.fusion.planner import clear_plans, plan_counts, plan_fusion
 
-__all__ = ["plan_counts", "plan_fusion"]
+__all__ = ["clear_plans", "plan_counts", "plan_fusion"]
