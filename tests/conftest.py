@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import re
 import shutil
@@ -53,6 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
         prefix="dask-diffuse-tests-"
     )
     os.environ["DIFFUSE_VERIFY"] = "1"
+    # Importing it adds defaults to the configuration, which a test that puts the
+    # configuration back must not take away again.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("distributed")
     wants_fuzz = "fuzz" in (config.option.markexpr or "").replace("not fuzz", "")
     hypothesis.settings.load_profile("fuzz" if wants_fuzz else "default")
 
