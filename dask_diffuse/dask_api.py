@@ -46,6 +46,7 @@ from dask.array.reductions import (
     nannumel,
     numel,
 )
+from dask.array.routines import _asarray_isnull as isnull_block
 from dask.array.routines import _select as select_blocks
 from dask.array.wrap import _broadcast_trick_inner
 from dask.blockwise import (
@@ -92,6 +93,7 @@ __all__ = [
     "finalize",
     "flatten_keys",
     "fuse_linear_task_spec",
+    "isnull_block",
     "load_store_chunk",
     "mean_chunk",
     "moment_chunk",

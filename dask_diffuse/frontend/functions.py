@@ -16,6 +16,7 @@ from dask_diffuse.dask_api import (
     curry,
     elemwise_where,
     enforce_dtype,
+    isnull_block,
     select_blocks,
     sqrt_block,
 )
@@ -212,6 +213,15 @@ def _sqrt(builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int) -> V
     return call_function(builder, np.sqrt, args, kwargs, depth=depth)
 
 
+def _isnull(builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int) -> Value:
+    """Write out what `dask.array.isnull` calls for each block."""
+    (value,) = args
+    value = builder.value(operand(builder, value))
+    if value.dtype.kind not in "fc":
+        return builder.const(False, np.dtype(bool))
+    return builder.apply("isnan", value)
+
+
 def _select(builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int) -> Value:
     """Write out `dask.array.routines._select`."""
     return apply_composite(select, builder, args, kwargs)
@@ -269,6 +279,7 @@ _WRAPPERS: dict[Function, Callable[[FunctionBuilder, Args, Kwargs, int], Value]]
     array_chunk.astype: _astype,
     sqrt_block: _sqrt,
     select_blocks: _select,
+    isnull_block: _isnull,
     apply: _apply,
     create_blocks: _create,
 }

@@ -215,22 +215,22 @@ class _Names:
         self._is_searched = False
         is_reliable = True
         for name, layer in hlg.layers.items():
-            names = self._written[name] = [name]
+            own = layer.output if isinstance(layer, Blockwise) else name
+            self._written[name] = [own]
+            self._providers.setdefault(own, name)
             if isinstance(layer, Blockwise):
-                names[0] = layer.output
                 if not hlg.dependencies.get(name) and any(
                     index is not None and source not in layer.io_deps
                     for source, index in layer.indices
                 ):
                     is_reliable = False
-            else:
-                found = first_task(layer)
-                if found is not None:
-                    own = key_name(found[0])
-                    if own != name:
-                        names.append(own)
-            for own in names:
-                self._providers.setdefault(own, name)
+        for name, layer in hlg.layers.items():
+            found = None if isinstance(layer, Blockwise) else first_task(layer)
+            # Two layers may hold the same tasks; one of them is enough.
+            if found is not None:
+                own = key_name(found[0])
+                if self._providers.setdefault(own, name) == name != own:
+                    self._written[name].append(own)
         # Culling leaves a graph with empty dependencies.
         self._is_reliable = is_reliable
 

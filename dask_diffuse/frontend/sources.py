@@ -76,6 +76,9 @@ def names_in_tasks(
 ) -> list[str]:
     """Return all names that tasks read, in order, by going through all of them.
 
+    What the layer has itself does not count. After `dask.optimize` of two collections,
+    the layer of each holds the tasks of both: each would seem to read the other.
+
     Parameters
     ----------
     mapping
@@ -89,9 +92,17 @@ def names_in_tasks(
     for task in mapping.values():
         for key in _keys(task):
             name = key_name(key)
-            if name in known and name not in own:
+            if name in known and name not in own and not _has(mapping, key):
                 found[name] = None
     return list(found)
+
+
+def _has(mapping: Mapping[Key, Any], key: Key) -> bool:
+    try:
+        return key in mapping
+    except TypeError:
+        # A literal that looks like a key, with a list inside.
+        return False
 
 
 def _keys(value: Any) -> Iterator[Key]:
