@@ -181,6 +181,7 @@ class TestTypes:
                 affine(da.ma.filled(x, 7)).compute(), expected
             )
 
+    @pytest.mark.filterwarnings("ignore:the matrix subclass")
     @pytest.mark.parametrize("kind", [np.matrix, NotQuiteArray, np.ma.array, Duck])
     def test_blocks_that_nobody_announced(self, kind):
         # Dask believes what it is told about a Delayed; the blocks are something else.

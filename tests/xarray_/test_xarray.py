@@ -123,8 +123,10 @@ class TestDatasets:
     def test_there_and_back_through_zarr(self, tmp_path):
         data = weather(self.CHUNKS)
         with fused() as activity:
-            (data.assign(potential=potential(data))).to_zarr(tmp_path / "w.zarr")
-            back = xr.open_zarr(tmp_path / "w.zarr")
+            (data.assign(potential=potential(data))).to_zarr(
+                tmp_path / "w.zarr", consolidated=False
+            )
+            back = xr.open_zarr(tmp_path / "w.zarr", consolidated=False)
             result = (back.potential - back.temperature).mean("time").compute()
         plain = weather(None)
         expected = (potential(plain) - plain.temperature).mean("time")
