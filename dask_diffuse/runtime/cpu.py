@@ -1,0 +1,277 @@
+"""Kernels on CPU blocks: compiled once in a process, found again, called.
+
+Nothing of LLVM is loaded before the first kernel is asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dask_diffuse.codegen.driver import Table
+from dask_diffuse.codegen.llvm import KernelSource, assembly, render_kernel
+from dask_diffuse.codegen.strip import StripLayout, strip_layout
+from dask_diffuse.codegen.target import host_target
+from dask_diffuse.errors import CompileError, UnsupportedError
+from dask_diffuse.kernel.key import kernel_key
+from dask_diffuse.kernel.legalize import legalize
+from dask_diffuse.kernel.nest import Kernel
+from dask_diffuse.options import Options
+from dask_diffuse.runtime.cache import KernelStore
+from dask_diffuse.runtime.engine import (
+    LinkedCode,
+    drive,
+    link,
+    object_code,
+)
+from dask_diffuse.runtime.walk import Walk, plan_walk
+
+__all__ = ["CompiledKernel", "forget_kernels", "get_kernel", "kernel_counts"]
+
+_WALKS = 64
+"""How many patterns of shapes and strides a kernel remembers."""
+_SCRATCH_KEPT = 1 << 20
+"""Bytes of scratch memory that a thread keeps for its next call."""
+_RELATIVE = np.array(
+    [Table.LOOPS, Table.OPERANDS, Table.STEPS, Table.ACCUMULATORS], np.intp
+)
+
+
+class CompiledKernel:
+    """A kernel that can be called on blocks, from any thread.
+
+    Parameters
+    ----------
+    kernel
+        Of core ops.
+    layout, code
+        What it was compiled to.
+    run
+        The driver.
+    options
+        That shaped the code.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        layout: StripLayout,
+        code: LinkedCode,
+        run: Callable[[int], None],
+        options: Options,
+    ) -> None:
+        self.kernel = kernel
+        self._layout = layout
+        self._code = code
+        self._run = run
+        self._options = options
+        self._walks: dict[object, Walk] = {}
+        self._scalar_dtype = _scalar_dtype(kernel)
+
+    def __repr__(self) -> str:
+        return f"<CompiledKernel {self.kernel.label!r}>"
+
+    def __call__(
+        self,
+        arrays: Sequence[np.ndarray],
+        scalars: Sequence[np.generic],
+        extents: tuple[int, ...],
+    ) -> list[np.ndarray]:
+        """Run the kernel.
+
+        Parameters
+        ----------
+        arrays
+            Of the dtypes and dimensions of ``kernel.arrays``, aligned.
+        scalars
+            Of the dtypes ``kernel.scalars``.
+        extents
+            Length of each loop axis, at least 1.
+
+        Returns
+        -------
+        list
+            The results of the statements, in order.
+        """
+        pattern = (extents, *[(a.shape, a.strides) for a in arrays])
+        walk = self._walks.get(pattern)
+        if walk is None:
+            walk = self._plan(pattern, arrays, extents)
+        table = walk.table.copy()
+        base = table.__array_interface__["data"][0]
+        table[_RELATIVE] += base
+        scratch = _scratch(walk.scratch_size)
+        table[walk.scratch_words] += scratch.__array_interface__["data"][0]
+        if walk.kept_size:
+            kept = np.empty(walk.kept_size, np.uint8)
+            table[walk.kept_words] += kept.__array_interface__["data"][0]
+        for word, array in zip(walk.inputs, arrays, strict=True):
+            table[word] = array.__array_interface__["data"][0]
+        if scalars:
+            values = np.array([tuple(scalars)], self._scalar_dtype)
+            table[Table.SCALARS] = values.__array_interface__["data"][0]
+        results = []
+        for result in walk.results:
+            array = np.empty(result.shape, result.dtype)
+            table[result.word] = array.__array_interface__["data"][0]
+            if result.order is not None:
+                array = array.transpose(result.order)
+            results.append(array)
+        self._run(base)
+        return results
+
+    def source(self, form: str = "llvm") -> str:
+        """Return the code as text.
+
+        Parameters
+        ----------
+        form
+            ``"llvm"`` or ``"asm"``.
+        """
+        source = _render(self.kernel, self._layout, self._options)
+        return source.text if form == "llvm" else assembly(source, host_target())
+
+    def _plan(
+        self,
+        pattern: object,
+        arrays: Sequence[np.ndarray],
+        extents: tuple[int, ...],
+    ) -> Walk:
+        walk = plan_walk(
+            self.kernel, self._layout, self._code.functions, arrays, extents
+        )
+        if len(self._walks) >= _WALKS:
+            self._walks.clear()
+        self._walks[pattern] = walk
+        return walk
+
+
+def get_kernel(kernel: Kernel, options: Options) -> CompiledKernel:
+    """Return the compiled form of a kernel, compiling it if nobody has.
+
+    Threads that ask for the same kernel at the same time wait for one to compile it.
+
+    Parameters
+    ----------
+    kernel
+        Before or after legalization.
+    options
+        ``exact_math`` shapes the code; ``cache_kernels``, ``cache_disk`` and
+        ``cache_dir`` say where code is kept.
+
+    Raises
+    ------
+    CompileError
+        If it does not compile.
+    """
+    key = kernel_key(kernel), options.exact_math
+    with _lock:
+        entry = _entries.get(key)
+        if entry is None:
+            entry = _entries[key] = _Entry()
+        _entries.move_to_end(key)
+        while len(_entries) > options.cache_kernels:
+            _entries.popitem(last=False)
+    with entry.lock:
+        if entry.compiled is not None:
+            _count("memory_hits")
+            return entry.compiled
+        try:
+            entry.compiled = _build(kernel, options)
+        except Exception:
+            _count("failed")
+            raise
+        return entry.compiled
+
+
+def kernel_counts() -> dict[str, float]:
+    """Return how many kernels were compiled and found in this process.
+
+    Returns
+    -------
+    dict
+        ``compiled``, ``memory_hits``, ``disk_hits`` and ``failed`` count kernels,
+        ``compile_seconds`` is the time spent on those that were compiled or read from
+        disk, and ``in_memory`` is how many there are now.
+    """
+    with _lock:
+        counts = {name: _counts[name] for name in _COUNTS}
+        counts["in_memory"] = sum(e.compiled is not None for e in _entries.values())
+    return counts
+
+
+def forget_kernels() -> None:
+    """Forget all kernels and counts, as in a new process."""
+    with _lock:
+        _entries.clear()
+        _counts.clear()
+
+
+class _Entry:
+    """A kernel, or the place where somebody is about to put it."""
+
+    __slots__ = ("compiled", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.compiled: CompiledKernel | None = None
+
+
+_COUNTS = ("compiled", "memory_hits", "disk_hits", "failed", "compile_seconds")
+_lock = threading.Lock()
+_counts: Counter[str] = Counter()
+_entries: OrderedDict[tuple[str, bool], _Entry] = OrderedDict()
+_thread = threading.local()
+
+
+def _count(name: str, number: float = 1) -> None:
+    with _lock:
+        _counts[name] += number  # type: ignore[assignment]
+
+
+def _build(kernel: Kernel, options: Options) -> CompiledKernel:
+    start = time.perf_counter()
+    core = legalize(kernel)
+    try:
+        layout = strip_layout(core, host_target().vector_bytes)
+    except UnsupportedError as error:
+        raise CompileError("cpu", kernel.label, error.message) from error
+    source = _render(core, layout, options)
+    store = KernelStore.open(options)
+    code, found = object_code(source, store)
+    linked = link(source, code)
+    compiled = CompiledKernel(core, layout, linked, drive(store), options)
+    _count("disk_hits" if found else "compiled")
+    _count("compile_seconds", time.perf_counter() - start)
+    return compiled
+
+
+def _render(kernel: Kernel, layout: StripLayout, options: Options) -> KernelSource:
+    return render_kernel(kernel, layout, host_target(), exact_math=options.exact_math)
+
+
+def _scalar_dtype(kernel: Kernel) -> np.dtype:
+    """Return the layout of the scalar arguments: each begins 16 bytes after the last."""
+    count = len(kernel.scalars)
+    return np.dtype(
+        {
+            "names": [f"s{i}" for i in range(count)],
+            "formats": list(kernel.scalars),
+            "offsets": [16 * i for i in range(count)],
+            "itemsize": 16 * count,
+        }
+    )
+
+
+def _scratch(size: int) -> np.ndarray:
+    """Return memory for one call. A thread keeps it, while it is warm in the cache."""
+    if size > _SCRATCH_KEPT:
+        return np.empty(size, np.uint8)
+    buffer: np.ndarray | None = getattr(_thread, "buffer", None)
+    if buffer is None or buffer.size < size:
+        buffer = _thread.buffer = np.empty(max(size, 1 << 15), np.uint8)
+    return buffer
