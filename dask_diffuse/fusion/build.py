@@ -188,7 +188,8 @@ class _Composer:
 
     def build(self, tasks: tuple[int, ...]) -> GroupPlan:
         """Return the group, without values that nobody uses."""
-        used = [value for row in self._statements for value in _values_of(row)]
+        values = (value for row in self._statements for value in _values_of(row))
+        used = tuple(dict.fromkeys(values))
         pruned = _Pruned(self._builder.build([]).instructions, used)
         positions = pruned.positions
         arrays, scalars = pruned.numbers["input"], pruned.numbers["scalar"]

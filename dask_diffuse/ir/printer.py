@@ -3,8 +3,8 @@
 Stores print as numbers and partitions as letters, both in the order in which they
 appear: programs which are the same up to names print the same, but for the labels in
 quotes. A partition has a line before its first use. A task is one line: what it writes,
-its launch domain, the kind of its body, its accesses, what it computes, and the label of
-its layer::
+its launch domain, the kind of its body, its accesses, what it computes, and the label
+of its layer::
 
     program  requested: %2
       %0 : f64[1000, 1000]  input "array"
@@ -15,9 +15,9 @@ its layer::
 
 ``%1@a`` is store 1, through partition a. ``tiling(2x500+200, 1000)`` has tiles of 500,
 500 and 200 along the first axis of a store, and one of 1000 along the second.
-``along (1, 0)`` says which launch axis picks the tile along each axis, where that is not
-the axis of the same number; no axis picks a tile along ``-``, since there is only one.
-``?`` is a length that is not known before run time.
+``along (1, 0)`` says which launch axis picks the tile along each axis, where that is
+not the axis of the same number; no axis picks a tile along ``-``, since there is only
+one. ``?`` is a length that is not known before run time.
 """
 
 from __future__ import annotations
