@@ -149,7 +149,7 @@ def _untouched(hook: Optimizer, dsk: HighLevelGraph, keys: object) -> GraphTrace
 def _counts(trace: GraphTrace, keys: object) -> TaskCounts:
     before = count_tasks(trace.before)
     dask_tasks = None
-    if before <= _COUNTED_TASKS or trace.after is None:
+    if before <= _COUNTED_TASKS:
         dask_tasks = len(optimize_array_graph(trace.before, keys))
     fused = dask_tasks if trace.after is None else count_tasks(trace.after)
-    return TaskCounts(before, dask_tasks, before if fused is None else fused)
+    return TaskCounts(before, dask_tasks, fused)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +24,14 @@ from dask_diffuse.report.serialize import program_to_dict
 
 __all__ = ["Explanation", "KernelReport", "TaskCounts"]
 
-_QUIET = frozenset({Rule.SOURCE, Rule.UNRELATED})
+_QUIET = {Rule.SOURCE: ("layer", "layers"), Rule.UNRELATED: ("pair", "pairs")}
 """Rules that refuse by the nature of a layer: counted, but not listed one by one."""
+
+_DASKS_OWN = re.compile(
+    r"(-partial|-aggregate|^finalize-hlgfinalizecompute)-[0-9a-f]{32}$"
+)
+"""Layers that combine the partial results of a reduction, or put the result together:
+they are lists of tasks in every graph, and are counted but not listed."""
 
 _LISTED = 8
 """How many refusals of one rule the text lists."""
@@ -41,12 +48,12 @@ class TaskCounts:
     dask
         After Dask's own optimizer; None where that was too dear to find out.
     fused
-        After fusion.
+        As it is run. Where there is nothing to fuse, that is `dask`.
     """
 
     graph: int
     dask: int | None
-    fused: int
+    fused: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +183,15 @@ def _refusal_dict(decision: Decision) -> dict[str, object]:
 
 def _headline(report: Explanation) -> str:
     counts = report.counts
+    tasks = _count(counts.graph, "task")
     dask = "" if counts.dask is None else f" ({counts.dask} by Dask's own optimizer)"
+    if report.groups:
+        outcome = f"{tasks} become {counts.fused}{dask}"
+    else:
+        outcome = f"{tasks}, left to Dask's own optimizer"
     return (
         f"{_count(len(report.program.tasks), 'layer')}, "
-        f"{_count(len(report.groups), 'group')}; "
-        f"{_count(counts.graph, 'task')} become {counts.fused}{dask}"
+        f"{_count(len(report.groups), 'group')}; {outcome}"
     )
 
 
@@ -220,37 +231,61 @@ def _savings(group: GroupReport) -> str:
     )
 
 
-def _by_rule(refusals: Iterable[Decision]) -> dict[Rule, list[Decision]]:
+def _is_quiet(decision: Decision) -> bool:
+    return decision.rule in _QUIET or (
+        decision.rule is Rule.MATERIALIZED and bool(_DASKS_OWN.search(decision.subject))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """The refusals of one rule: texts of those that are listed, a text on the rest."""
+
+    rule: Rule
+    listed: tuple[str, ...]
+    rest: str
+    remedies: tuple[str, ...]
+
+
+def _refused(refusals: Iterable[Decision]) -> Iterator[_Refused]:
     by_rule: dict[Rule, list[Decision]] = {}
     for decision in refusals:
         by_rule.setdefault(decision.rule, []).append(decision)
-    return by_rule
+    for rule, decisions in by_rule.items():
+        loud = [decision for decision in decisions if not _is_quiet(decision)]
+        quiet = len(decisions) - len(loud)
+        rest = [f"{len(loud) - _LISTED} more"] if len(loud) > _LISTED else []
+        if quiet:
+            one, many = _QUIET.get(rule, ("combine step", "combine steps and results"))
+            rest.append(f"{quiet} {one if quiet == 1 else many}")
+        yield _Refused(
+            rule,
+            tuple(map(_refusal_text, loud[:_LISTED])),
+            ("and " if loud else "") + " and ".join(rest) if rest else "",
+            tuple(dict.fromkeys(d.remedy for d in loud if d.remedy)),
+        )
 
 
 def _refusals_text(refusals: tuple[Decision, ...]) -> Iterable[str]:
-    by_rule = _by_rule(refusals)
-    if not by_rule:
-        return
-    yield ""
-    yield "not fused"
-    for rule, decisions in by_rule.items():
-        if rule in _QUIET:
-            yield f"  {rule.value}: {len(decisions)}"
+    if refusals:
+        yield ""
+        yield "not fused"
+    for refused in _refused(refusals):
+        if not refused.listed:
+            yield f"  {refused.rule.value}: {refused.rest}"
             continue
-        yield f"  {rule.value}:"
-        for decision in decisions[:_LISTED]:
-            yield f"    {_refusal_text(decision)}"
-        if len(decisions) > _LISTED:
-            yield f"    and {len(decisions) - _LISTED} more"
-        for remedy in dict.fromkeys(d.remedy for d in decisions if d.remedy):
-            yield f"    remedy: {remedy}"
+        yield f"  {refused.rule.value}:"
+        yield from (f"    {text}" for text in refused.listed)
+        if refused.rest:
+            yield f"    {refused.rest}"
+        yield from (f"    remedy: {remedy}" for remedy in refused.remedies)
 
 
 def _refusal_text(decision: Decision) -> str:
-    pair = short_name(decision.subject)
+    pair = decision.subject
     if decision.other is not None:
-        pair += f" with {short_name(decision.other)}"
-    return f"{pair}: {decision.detail}" if decision.detail else pair
+        pair += f" with {decision.other}"
+    return short_name(f"{pair}: {decision.detail}" if decision.detail else pair)
 
 
 def _html(report: Explanation) -> str:
@@ -267,13 +302,10 @@ def _html(report: Explanation) -> str:
         for title in ("group", "layers", "blocks", "tasks", "temporaries", "saves")
     )
     items = "".join(
-        f"<li><code>{rule.value}</code>: {len(decisions)}<ul>"
-        + "".join(
-            f"<li>{escape(_refusal_text(decision))}</li>"
-            for decision in decisions[:_LISTED]
-        )
+        f"<li><code>{refused.rule.value}</code>: {refused.rest}<ul>"
+        + "".join(f"<li>{escape(text)}</li>" for text in refused.listed)
         + "</ul></li>"
-        for rule, decisions in _by_rule(report.refusals).items()
+        for refused in _refused(report.refusals)
     )
     return (
         f"<div><p>{escape(_headline(report))}</p>"

@@ -11,7 +11,7 @@ from dask_diffuse.fusion.plan import FusionGroup, FusionPlan
 from dask_diffuse.ir.partition import Domain
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.store import Store
-from dask_diffuse.ir.task import IndexTask
+from dask_diffuse.ir.task import IndexTask, Reduction
 from dask_diffuse.kernel.nest import Kernel
 
 __all__ = ["GroupReport", "describe_store", "report_groups", "short_name", "size_text"]
@@ -91,10 +91,9 @@ def report_groups(plan: FusionPlan) -> tuple[GroupReport, ...]:
 def _report_group(program: Program, group: FusionGroup) -> GroupReport:
     tasks = [program.tasks[i] for i in group.tasks]
     reads = [access.store for task in tasks for access in task.reads]
-    writes = [access.store for task in tasks for access in task.writes]
     inputs = [access.store for access in group.inputs]
     results = [result.store for result in group.results]
-    traffic = [_num_bytes(program.stores[name]) for name in (*reads, *writes)]
+    saved = [_num_bytes(program.stores[name]) for name in (*reads, *group.temporaries)]
     read = _sum_bytes(program, reads) - _sum_bytes(program, inputs)
     points = math.prod(tasks[0].launch)
     return GroupReport(
@@ -102,11 +101,11 @@ def _report_group(program: Program, group: FusionGroup) -> GroupReport:
         layers=tuple(task.origin.layer for task in tasks),
         launch=tasks[0].launch,
         reads=tuple(describe_store(program.stores[name]) for name in inputs),
-        writes=tuple(describe_store(program.stores[name]) for name in results),
+        writes=tuple(_describe_result(program, name) for name in results),
         temporaries=group.temporaries,
         bytes_not_written=_sum_bytes(program, group.temporaries),
         bytes_not_read=max(read, 0),
-        exact=None not in traffic,
+        exact=None not in saved,
         tasks_before=points * len(tasks),
         tasks_after=points * _tasks_per_point(program, results),
         num_values=len(group.kernel.function.instructions),
@@ -137,6 +136,14 @@ def _num_bytes(store: Store) -> int | None:
 
 def _sum_bytes(program: Program, names: list[str] | tuple[str, ...]) -> int:
     return sum(_num_bytes(program.stores[name]) or 0 for name in names)
+
+
+def _describe_result(program: Program, name: str) -> str:
+    writer = program.tasks[program.writers[name]]
+    if isinstance(writer.body, Reduction):
+        # Shape and dtype of partial results are not those of an array of the user.
+        return f"{short_name(name)} (partial results)"
+    return describe_store(program.stores[name])
 
 
 def describe_store(store: Store) -> str:

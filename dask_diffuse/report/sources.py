@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dask_diffuse.errors import OptionError
 from dask_diffuse.kernel.legalize import legalize
 from dask_diffuse.kernel.nest import Kernel
 from dask_diffuse.kernel.printer import format_kernel
 from dask_diffuse.kernel.simplify import simplify
+
+if TYPE_CHECKING:
+    from dask_diffuse.codegen.llvm import KernelSource
+    from dask_diffuse.codegen.target import Target
 
 __all__ = ["KERNEL_FORMS", "render_kernel"]
 
@@ -46,9 +51,33 @@ def _core(kernel: Kernel, exact_math: bool) -> str:
     return format_kernel(simplify(legalize(kernel)))
 
 
+def _llvm(kernel: Kernel, exact_math: bool) -> str:
+    return _source(kernel, exact_math)[0].text
+
+
+def _asm(kernel: Kernel, exact_math: bool) -> str:
+    from dask_diffuse.codegen.llvm import assembly
+
+    return assembly(*_source(kernel, exact_math))
+
+
+def _source(kernel: Kernel, exact_math: bool) -> tuple[KernelSource, Target]:
+    # Loads the compiler, which telling of kernels in general must not.
+    from dask_diffuse.codegen.llvm import render_kernel as render_llvm
+    from dask_diffuse.codegen.strip import strip_layout
+    from dask_diffuse.codegen.target import host_target
+
+    target = host_target()
+    legal = simplify(legalize(kernel))
+    layout = strip_layout(legal, target.vector_bytes)
+    return render_llvm(legal, layout, target, exact_math=exact_math), target
+
+
 _RENDER: dict[str, Callable[[Kernel, bool], str]] = {
     "ir": _ir,
     "core": _core,
+    "llvm": _llvm,
+    "asm": _asm,
 }
 
 KERNEL_FORMS = tuple(_RENDER)

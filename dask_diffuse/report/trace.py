@@ -59,8 +59,8 @@ class GraphTrace:
         """Return what `explain` tells of the graph, or None if it was not planned."""
         if self.plan is None:
             return None
-        after = self.before if self.after is None else self.after
-        counts = TaskCounts(count_tasks(self.before), None, count_tasks(after))
+        after = None if self.after is None else count_tasks(self.after)
+        counts = TaskCounts(count_tasks(self.before), None, after)
         return Explanation(self.plan, counts, exact_math)
 
     def __str__(self) -> str:

@@ -54,7 +54,7 @@ group 0: mul, add, sum
   blocks       2 x 1; 6 tasks become 6, 3 values per element
   reads        array-012345 float64[1000, 1000]
   writes       add-012345 float64[1000, 1000]
-  writes       sum-012345 float64[2, 1]
+  writes       sum-012345 (partial results)
   temporaries  mul-012345
   saves        8 MB written, 16 MB read
 
@@ -72,6 +72,38 @@ def test_refusals_are_sorted_by_rule_and_listed_once(plan):
     )
     assert [d.rule for d in explanation.refusals] == [Rule.COST, Rule.UNKNOWN_FUNCTION]
     assert "a with b: one operation" in str(explanation)
+
+
+def test_layers_that_are_never_fused_are_counted_and_not_listed(plan):
+    token = "0123456789abcdef0123456789abcdef"
+    names = (f"sum-partial-{token}", f"finalize-hlgfinalizecompute-{token}", "slice")
+    decisions = [
+        Decision(Rule.MATERIALIZED, False, name, detail="tasks") for name in names
+    ]
+    decisions.append(Decision(Rule.SOURCE, False, "random"))
+    text = str(
+        Explanation(
+            dataclasses.replace(plan, decisions=tuple(decisions)),
+            TaskCounts(1, None, 1),
+        )
+    )
+    assert text.partition("not fused\n")[2] == (
+        "  materialized:\n"
+        "    slice: tasks\n"
+        "    and 2 combine steps and results\n"
+        "  source: 1 layer"
+    )
+
+
+def test_tokens_in_details_are_shortened(plan):
+    detail = "'mul-0123456789abcdef0123456789abcdef' is between"
+    decisions = (Decision(Rule.CONVEXITY, False, "a", "b", detail),)
+    text = str(
+        Explanation(
+            dataclasses.replace(plan, decisions=decisions), TaskCounts(1, None, 1)
+        )
+    )
+    assert "a with b: 'mul-012345' is between" in text
 
 
 def test_long_lists_are_cut(plan):
