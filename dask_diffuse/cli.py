@@ -96,7 +96,8 @@ _chunks = click.option("--chunks", type=int, help="Length of a block along an ax
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to draw the results; the suffix says how, for example .png.",
+    help="Where to draw the results; the suffix says how, for example .png. The app "
+    "terrain draws terrain.png if this is left out.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
 def run(
@@ -143,7 +144,7 @@ def _problem(app: str) -> Problem:
 
 
 def _picture(problem: Problem, output: Path | None) -> Path | None:
-    if output is None:
+    if output is None and not problem.picture:
         return None
     from dask_diffuse.apps.picture import check_picture
     from dask_diffuse.errors import OptionError
@@ -151,8 +152,9 @@ def _picture(problem: Problem, output: Path | None) -> Path | None:
     if problem.draw is None:
         allowed = "left out, since this app has nothing to draw"
         raise OptionError("--output", str(output), allowed)
-    check_picture(output)
-    return output
+    path = output or Path(problem.picture)
+    check_picture(path)
+    return path
 
 
 def _measured(runs: Sequence[Run]) -> list[Measurement]:

@@ -57,6 +57,8 @@ class Problem:
         that we measure ourselves by.
     draw
         Writes a picture of the results to a file, if there is something to see.
+    picture
+        File to draw into if nobody says otherwise; none if empty.
     least
         The smallest size that makes sense.
     """
@@ -75,6 +77,7 @@ class Problem:
     atol: float = 0.0
     goal: float | None = None
     draw: Callable[[tuple[Any, ...], Path], None] | None = None
+    picture: str = ""
     least: int = 1
 
     def chunk(self, size: int) -> int:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["format_bytes", "format_seconds", "format_table"]
+
+_SHORTEST_LINE = 72
+_LONGEST_LINE = 160
 
 
 def format_seconds(seconds: float | None) -> str:
@@ -80,12 +84,20 @@ def format_table(
         table.add_column(Text(name), justify="left" if number < left else "right")
     for row in rows:
         table.add_row(*map(Text, row))
-    width = max(shutil.get_terminal_size().columns, 72)
-    console = Console(width=width)
+    console = Console(width=_width(table))
     with console.capture() as captured:
         console.print(table)
     lines = (line.rstrip() for line in captured.get().splitlines())
     return "\n".join([title, *lines])
+
+
+def _width(table: Any) -> int:
+    """Return the width of a table that no cell is broken in, or of the terminal."""
+    from rich.console import Console
+
+    natural = Console(width=_LONGEST_LINE).measure(table).maximum
+    terminal = shutil.get_terminal_size(fallback=(_LONGEST_LINE, 0)).columns
+    return max(min(natural, terminal), _SHORTEST_LINE)
 
 
 def _plain_table(

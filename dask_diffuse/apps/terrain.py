@@ -186,4 +186,5 @@ TERRAIN = Problem(
     ),
     atol=1e-11,
     draw=_draw,
+    picture="terrain.png",
 )
