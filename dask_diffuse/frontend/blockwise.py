@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,12 @@ from dask_diffuse.dask_api import (
 )
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.frontend.chunks import Blocks, unknown_chunks
-from dask_diffuse.frontend.functions import call_function, find_simple_op, unwrap
+from dask_diffuse.frontend.functions import (
+    call_function,
+    check_known,
+    is_simple_op,
+    unwrap,
+)
 from dask_diffuse.frontend.layout import Layout, make_layout
 from dask_diffuse.frontend.reduction import ChunkStep, chunk_step, is_chunk_function
 from dask_diffuse.ir.decision import Rule
@@ -37,8 +40,7 @@ Axes = tuple[int, ...]
 Scalars = tuple[np.generic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """A layer in terms of the IR.
 
     Parameters
@@ -70,6 +72,17 @@ class _Read(NamedTuple):
 
     number: int
     dtype: np.dtype
+
+
+class _Call(NamedTuple):
+    """A call of a function with nothing but blocks and literals, in order.
+
+    Equal keys mean the same but for the names of the blocks and the values of literals.
+    """
+
+    key: tuple[Any, ...]
+    names: tuple[str, ...]
+    literals: list[Any]
 
 
 class _Shape(NamedTuple):
@@ -115,11 +128,12 @@ class BlockwiseImporter:
     def __init__(self, table: PartitionTable, blocks: Mapping[str, Blocks]) -> None:
         self._table = table
         self._blocks = blocks
-        self._simple: dict[Any, tuple[ScalarFunction, tuple[Any, ...]]] = {}
         self._functions: dict[Any, tuple[ScalarFunction, Scalars] | UnsupportedError]
         self._functions = {}
         self._steps: dict[Any, ChunkStep] = {}
         self._layouts: dict[Any, tuple[Layout, list[Chunks]]] = {}
+        self._known: dict[Any, Imported] = {}
+        self._literal = FunctionBuilder().literal
 
     def import_layer(self, layer: Blockwise) -> Imported:
         """Return what a layer does.
@@ -129,13 +143,41 @@ class BlockwiseImporter:
         UnsupportedError
             If it has to stay a call of a Python function.
         """
+        call = _plain_call(layer, self._blocks)
+        if call is None:
+            return self._import(layer)
+        known = self._known.get(call.key)
+        if known is not None:
+            scalars = self._scalars(call.literals, known.scalars)
+            return known._replace(reads=call.names, scalars=scalars)
+        imported = self._import(layer)
+        if is_simple_op(layer.task.func, len(layer.task.args)):
+            self._known[call.key] = imported
+        return imported
+
+    def _scalars(self, literals: Sequence[Any], like: Scalars) -> Scalars:
+        """Convert literals to the dtypes that those of an equal call have."""
+        if not like:
+            return like
+        literal = self._literal
+        return tuple(
+            [
+                convert_literal(literal(value), scalar.dtype)  # type: ignore[arg-type]
+                for value, scalar in zip(literals, like, strict=True)
+            ]
+        )
+
+    def _import(self, layer: Blockwise) -> Imported:
         _check_form(layer)
         function, args, kwargs = unwrap(
             layer.task.func, layer.task.args, layer.task.kwargs
         )
+        if not (_moves_elements(function) or is_chunk_function(function)):
+            check_known(function)
         operands = _Operands(layer, self._blocks)
         args = tuple([operands.argument(value) for value in args])
         kwargs = {name: operands.argument(value) for name, value in kwargs.items()}
+        operands.check_used()
         if is_chunk_function(function):
             return self._reduction(layer, function, args, kwargs, operands)
         axes = _positions(function, args, kwargs, operands, len(layer.output_indices))
@@ -222,11 +264,6 @@ class BlockwiseImporter:
     def _function(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[ScalarFunction, Scalars]:
-        simple = find_simple_op(function, len(args), kwargs)
-        if simple is not None:
-            found = self._simple_function(simple, args)
-            if found is not None:
-                return found
         try:
             key = function, tuple(map(_literal_key, args)), _keywords_key(kwargs)
             known = self._functions.get(key)
@@ -242,36 +279,40 @@ class BlockwiseImporter:
             raise known
         return known
 
-    def _simple_function(
-        self, name: str, args: tuple[Any, ...]
-    ) -> tuple[ScalarFunction, Scalars] | None:
-        """Return a call of a row for which values of literals make no difference."""
-        key = name, *[arg if type(arg) is _Read else type(arg) for arg in args]
-        entry = self._simple.get(key)
-        if entry is None:
-            types = (arg for arg in args if type(arg) is not _Read)
-            if not all(isinstance(arg, numbers.Number) for arg in types):
+
+def _plain_call(layer: Blockwise, known: Mapping[str, Blocks]) -> _Call | None:
+    """Return the call that tasks of a layer make, if there is nothing special to it."""
+    task, indices = layer.task, layer.indices
+    if (
+        task.kwargs
+        or layer.io_deps
+        or layer.new_axes
+        or layer.concatenate is not None
+        or layer.output_blocks
+        or len(task.args) != len(indices)
+    ):
+        return None
+    key: list[Any] = [task.func, layer.output_indices]
+    names: dict[tuple[str, tuple[str, ...]], int] = {}
+    literals = []
+    for number, (source, index) in enumerate(indices):
+        arg = task.args[number]
+        if type(arg) is not TaskRef or arg.key != blockwise_token(number):
+            return None
+        if index is None:
+            if isinstance(source, GraphNode | TaskRef | np.ndarray):
                 return None
-            builder = FunctionBuilder()
-            operands = [
-                builder.input(*arg) if type(arg) is _Read else builder.literal(arg)
-                for arg in args
-            ]
-            value = builder.apply(name, *operands)
-            literals = [
-                number for number, arg in enumerate(args) if type(arg) is not _Read
-            ]
-            dtypes = [scalar.dtype for scalar in builder.scalars]
-            slots = tuple(zip(literals, dtypes, strict=True))
-            entry = self._simple[key] = builder.build([value]), slots
-            return entry[0], builder.scalars
-        function, slots = entry
-        if not slots:
-            return function, ()
-        literal = FunctionBuilder().literal
-        return function, tuple(
-            [convert_literal(literal(args[n]), dtype) for n, dtype in slots]  # type: ignore[arg-type]
-        )
+            literals.append(source)
+            key.append(type(source))
+            continue
+        blocks = known[source]
+        position = names.setdefault((source, index), len(names))
+        key += (position, index, id(blocks.chunks), id(blocks.dtype))
+    try:
+        hash(task.func)
+    except TypeError:
+        return None
+    return _Call(tuple(key), tuple([name for name, _ in names]), literals)
 
 
 class _Operands:
@@ -336,6 +377,13 @@ class _Operands:
         self.created = dep
         return _SHAPE
 
+    def check_used(self) -> None:
+        """Refuse blocks that tasks depend on and do not use."""
+        for source, index in self._layer.indices:
+            is_block = index is not None and source not in self._layer.io_deps
+            if is_block and (source, index) not in self._numbers:
+                raise UnsupportedError(f"the function does not use {source!r}")
+
     def check(self, axes: Sequence[Axes]) -> None:
         """Refuse blocks that are picked along other axes than they are seen along."""
         position = self._position
@@ -381,7 +429,7 @@ def _positions(
     ranks = [len(index) for index in operands.indices]
     if max(ranks, default=0) > ndim:
         raise UnsupportedError("the function drops axes", Rule.CONTRACTION.value)
-    permute = _PERMUTATIONS.get(function) if _is_hashable(function) else None
+    permute = _permutation(function)
     if permute is not None:
         return [_permuted(permute, args, kwargs, ranks)]
     if _outer_ufunc(function) is not None:
@@ -397,8 +445,16 @@ def _positions(
     return [tuple(range(ndim - rank, ndim)) for rank in ranks]
 
 
-def _is_hashable(function: Any) -> bool:
-    return getattr(type(function), "__hash__", None) is not None
+def _moves_elements(function: Any) -> bool:
+    return _permutation(function) is not None or _outer_ufunc(function) is not None
+
+
+def _permutation(function: Any) -> Callable[..., list[int]] | None:
+    try:
+        return _PERMUTATIONS.get(function)
+    except TypeError:
+        # Callables need not be hashable.
+        return None
 
 
 def _transpose(ndim: int, axes: Any = None) -> list[int]:
@@ -450,7 +506,7 @@ def _scalar_form(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return the call that is made for each element, now that axes are settled."""
-    if _is_hashable(function) and function in _PERMUTATIONS:
+    if _permutation(function) is not None:
         return _same, args[:1], {}
     ufunc = _outer_ufunc(function)
     return (function if ufunc is None else ufunc), args, kwargs

@@ -27,7 +27,7 @@ from dask_diffuse.kernel.construct import FunctionBuilder, Operand, Value
 from dask_diffuse.ops.dtypes import canonical
 from dask_diffuse.ops.table import ScalarOp, find_declined, find_op
 
-__all__ = ["call_function", "find_simple_op", "unwrap"]
+__all__ = ["call_function", "check_known", "is_simple_op", "unwrap"]
 
 _DEEPEST = 32
 """How many wrappers around a function we look through."""
@@ -35,6 +35,7 @@ _DEEPEST = 32
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 Function = Callable[..., Any]
+_Wrapper = Callable[[FunctionBuilder, Args, Kwargs, int], Value]
 
 
 def unwrap(function: Function, args: Args, kwargs: Kwargs) -> tuple[Any, Args, Kwargs]:
@@ -52,17 +53,13 @@ def unwrap(function: Function, args: Args, kwargs: Kwargs) -> tuple[Any, Args, K
     return function, args, kwargs
 
 
-def find_simple_op(function: Function, num_args: int, kwargs: Kwargs) -> str | None:
-    """Return the row of a call whose instructions do not depend on literals' values."""
-    if kwargs:
-        return None
+def is_simple_op(function: Function, num_args: int) -> bool:
+    """Whether a call is a row of the table, whatever the values of literals are."""
     if function is np.where:
-        return "where" if num_args == 3 else None
+        return num_args == 3
     op = find_op(function)
     # Powers of some literals are not powers.
-    if op is None or op.arity != num_args or op.name == "power":
-        return None
-    return op.name
+    return op is not None and op.arity == num_args and op.name != "power"
 
 
 def call_function(
@@ -94,11 +91,7 @@ def call_function(
     if depth > _DEEPEST:
         raise UnsupportedError("too many wrappers around a function")
     function, args, kwargs = unwrap(function, args, kwargs)
-    try:
-        wrapper = _WRAPPERS.get(function)
-    except TypeError:
-        # Callables need not be hashable.
-        wrapper = None
+    wrapper = _find_wrapper(function)
     if wrapper is not None:
         return wrapper(builder, args, dict(kwargs), depth + 1)
     if isinstance(function, Compose):
@@ -113,6 +106,25 @@ def call_function(
     if composite is not None:
         return apply_composite(composite, builder, args, kwargs)
     raise _unknown(function)
+
+
+def check_known(function: Function) -> None:
+    """Raise `UnsupportedError` if nothing is known of a function without partials."""
+    if (
+        _find_wrapper(function) is None
+        and not isinstance(function, Compose)
+        and find_op(function) is None
+        and find_composite(function) is None
+    ):
+        raise _unknown(function)
+
+
+def _find_wrapper(function: Function) -> _Wrapper | None:
+    try:
+        return _WRAPPERS.get(function)
+    except TypeError:
+        # Callables need not be hashable.
+        return None
 
 
 def _unknown(function: Function) -> UnsupportedError:
@@ -273,7 +285,7 @@ def _fill(builder: FunctionBuilder, fill: Operand, dtype: np.dtype) -> Value:
 
 _CONSTANTS: dict[Function, int] = {np.ones_like: 1, np.zeros_like: 0}
 
-_WRAPPERS: dict[Function, Callable[[FunctionBuilder, Args, Kwargs, int], Value]] = {
+_WRAPPERS: dict[Function, _Wrapper] = {
     enforce_dtype: _enforce_dtype,
     elemwise_where: _where_out,
     array_chunk.astype: _astype,

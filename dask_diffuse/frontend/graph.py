@@ -17,10 +17,17 @@ from dask_diffuse.frontend.sources import (
     single_task_reads,
 )
 from dask_diffuse.ir.decision import Decision, Rule
-from dask_diffuse.ir.partition import PartitionTable
+from dask_diffuse.ir.partition import PartitionTable, Tiling
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.store import Origin, Store
-from dask_diffuse.ir.task import Access, IndexTask, Opaque, Privilege
+from dask_diffuse.ir.task import (
+    Access,
+    Body,
+    IndexTask,
+    Opaque,
+    Privilege,
+    Reduction,
+)
 from dask_diffuse.options import Options
 
 __all__ = ["import_graph"]
@@ -68,6 +75,7 @@ class _Importer:
         self._blockwise = BlockwiseImporter(self._table, self._blocks)
         self._lengths: dict[int, tuple[object, tuple[int | None, ...]]] = {}
         self._reads: dict[str, list[str]] = {}
+        self._shapes: dict[int, tuple[int | None, ...]] = {}
         self._names = _Names(hlg)
 
     def run(self, requested: Iterable[str]) -> Program:
@@ -137,9 +145,13 @@ class _Importer:
             Access(read, tiling, Privilege.READ)
             for read, tiling in zip(imported.reads, layout.reads, strict=True)
         ]
-        accesses.append(Access(store, written, Privilege.WRITE))
+        accesses.append(_written_access(store, written, imported.body))
         self._blocks[store] = blocks
-        self._stores[store] = Store(store, blocks.shape, blocks.dtype, origin)
+        shape = self._shapes.get(id(blocks))
+        if shape is None:
+            # Blocks are kept, and so is what the id stands for.
+            shape = self._shapes[id(blocks)] = blocks.shape
+        self._stores[store] = Store(store, shape, blocks.dtype, origin)
         self._tasks.append(
             IndexTask(
                 id=len(self._tasks),
@@ -189,6 +201,13 @@ class _Importer:
         )
 
 
+def _reads_blocks(layer: Layer) -> bool:
+    return isinstance(layer, Blockwise) and any(
+        index is not None and source not in layer.io_deps
+        for source, index in layer.indices
+    )
+
+
 def _annotations(layer: Layer) -> tuple[tuple[str, object], ...]:
     return tuple(sorted(layer.annotations.items())) if layer.annotations else ()
 
@@ -218,12 +237,9 @@ class _Names:
             own = layer.output if isinstance(layer, Blockwise) else name
             self._written[name] = [own]
             self._providers.setdefault(own, name)
-            if isinstance(layer, Blockwise):
-                if not hlg.dependencies.get(name) and any(
-                    index is not None and source not in layer.io_deps
-                    for source, index in layer.indices
-                ):
-                    is_reliable = False
+            if not hlg.dependencies.get(name) and _reads_blocks(layer):
+                # Culling leaves a graph with empty dependencies.
+                is_reliable = False
         for name, layer in hlg.layers.items():
             found = None if isinstance(layer, Blockwise) else first_task(layer)
             # Two layers may hold the same tasks; one of them is enough.
@@ -231,7 +247,6 @@ class _Names:
                 own = key_name(found[0])
                 if self._providers.setdefault(own, name) == name != own:
                     self._written[name].append(own)
-        # Culling leaves a graph with empty dependencies.
         self._is_reliable = is_reliable
 
     def written(self, layer: str) -> list[str]:
@@ -292,3 +307,11 @@ class _Names:
                     if own not in self._providers:
                         self._providers[own] = name
                         self._written[name].append(own)
+
+
+def _written_access(store: str, written: Tiling, body: Body) -> Access:
+    if isinstance(body, Reduction):
+        # The last statistic is the one that gives the result its dtype.
+        row = body.statistics[-1].reduction
+        return Access(store, written, Privilege.REDUCE, row)
+    return Access(store, written, Privilege.WRITE)

@@ -307,7 +307,7 @@ def convert_literal(literal: Literal, dtype: np.dtype) -> np.generic:
         return literal.value
     scalar: np.generic
     try:
-        if dtype.kind in "fc" and dtype.itemsize < 16:
+        if dtype.char in "fF":
             # NumPy: a literal that overflows float32 is an infinity, with a warning.
             with np.errstate(all="ignore"):
                 scalar = dtype.type(literal.value)
