@@ -72,6 +72,12 @@ def values(
     dtype: np.dtype, shape: tuple[int, ...], seed: int, *, special: bool = True
 ) -> np.ndarray:
     """An array of values: extremes, NaN and zeros among them, or only tame ones."""
+    return np.asarray(_values(dtype, shape, seed, special))
+
+
+def _values(
+    dtype: np.dtype, shape: tuple[int, ...], seed: int, special: bool
+) -> np.ndarray:
     random = np.random.default_rng(seed)
     if dtype.kind == "b":
         return random.random(shape) < 0.5
@@ -142,6 +148,10 @@ class Program:
         lines += [f"v{start + n} = {step.text}" for n, step in enumerate(self.steps)]
         lines.append("return " + ", ".join(f"v{number}" for number in self.outputs))
         return "\n".join(["", *lines])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print as Python in the reports of hypothesis, too."""
+        printer.text(repr(self))
 
     def add_input(self, array: np.ndarray, chunks: Any) -> None:
         """Add an array that the program gets."""
