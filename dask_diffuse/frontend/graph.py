@@ -80,7 +80,7 @@ class _Importer:
 
     def run(self, requested: Iterable[str]) -> Program:
         """Import what the requested blocks need."""
-        wanted = sorted(requested)
+        wanted = sorted(requested, key=self._names.position)
         for name in self._order(wanted):
             self._import_layer(name, self._hlg.layers[name])
         return Program(
@@ -231,6 +231,7 @@ class _Names:
         self._hlg = hlg
         self._written: dict[str, list[str]] = {}
         self._providers: dict[str, str] = {}
+        self._positions: dict[str, int] | None = None
         self._is_searched = False
         is_reliable = True
         for name, layer in hlg.layers.items():
@@ -248,6 +249,16 @@ class _Names:
                 if self._providers.setdefault(own, name) == name != own:
                     self._written[name].append(own)
         self._is_reliable = is_reliable
+
+    def position(self, name: str) -> int:
+        """Return where in the graph the layer of some blocks stands.
+
+        Dask names the results of each `compute` anew. An order by names would make
+        another program, and another kernel, of equal graphs.
+        """
+        if self._positions is None:
+            self._positions = {n: i for i, n in enumerate(self._hlg.layers)}
+        return self._positions.get(self._providers.get(name, name), -1)
 
     def written(self, layer: str) -> list[str]:
         """Return the names of blocks that a layer makes, as far as they matter."""
@@ -291,7 +302,9 @@ class _Names:
         """Return what a layer reads according to the dependencies of the graph."""
         return [
             read
-            for needed in sorted(self._hlg.dependencies.get(name, ()))
+            for needed in sorted(
+                self._hlg.dependencies.get(name, ()), key=self.position
+            )
             if needed in self._written and needed != name
             for read in self._written[needed]
         ]
