@@ -9,7 +9,6 @@ from dask_diffuse.errors import OptionError
 from dask_diffuse.kernel.legalize import legalize
 from dask_diffuse.kernel.nest import Kernel
 from dask_diffuse.kernel.printer import format_kernel
-from dask_diffuse.kernel.simplify import simplify
 
 if TYPE_CHECKING:
     from dask_diffuse.codegen.llvm import KernelSource
@@ -48,7 +47,7 @@ def _ir(kernel: Kernel, exact_math: bool) -> str:
 
 
 def _core(kernel: Kernel, exact_math: bool) -> str:
-    return format_kernel(simplify(legalize(kernel)))
+    return format_kernel(legalize(kernel))
 
 
 def _llvm(kernel: Kernel, exact_math: bool) -> str:
@@ -68,7 +67,7 @@ def _source(kernel: Kernel, exact_math: bool) -> tuple[KernelSource, Target]:
     from dask_diffuse.codegen.target import host_target
 
     target = host_target()
-    legal = simplify(legalize(kernel))
+    legal = legalize(kernel)
     layout = strip_layout(legal, target.vector_bytes)
     return render_llvm(legal, layout, target, exact_math=exact_math), target
 

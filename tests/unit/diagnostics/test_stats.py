@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import dask
 import dask.array as da
 import pytest
 
 import dask_diffuse
-from dask_diffuse.diagnostics import stats as stats_module
 from dask_diffuse.diagnostics.stats import ProcessStats, stats
 
 
@@ -77,8 +77,10 @@ class OneProcessCluster:
 
 
 def test_sums_over_processes_and_not_over_nodes(monkeypatch):
+    # The function of this name hides the module.
+    module = sys.modules[stats.__module__]
     monkeypatch.setattr(
-        stats_module, "_count_process", lambda: (("here", 1), counted(3, errstate=1))
+        module, "_count_process", lambda: (("here", 1), counted(3, errstate=1))
     )
     total = stats(OneProcessCluster())
     assert total.calls == {"calls": 7, "fallbacks": {"errstate": 3, "backend": 5}}
