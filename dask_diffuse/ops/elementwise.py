@@ -139,6 +139,7 @@ _libm(np.log, slow=False)
 _libm(np.log2)
 _libm(np.log10)
 _libm(np.log1p)
+# The unit in which these two err is that of the larger operand, where the sum cancels.
 _libm(np.logaddexp, core="")
 _libm(np.logaddexp2, core="")
 _libm(np.cbrt)
@@ -242,4 +243,7 @@ decline("bitwise_count", "counts bits, which is not a core op", np.bitwise_count
 decline("isnat", "is about dates, which kernels do not handle", np.isnat)
 decline("i0", "is a sum of Chebyshev polynomials", np.i0)
 decline("matmul", "is not element-wise", np.matmul, operator.matmul)
-decline("vecdot", "is not element-wise", np.vecdot)
+for _name in ("vecdot", "matvec", "vecmat"):
+    # The last two came with NumPy 2.2.
+    if hasattr(np, _name):
+        decline(_name, "is not element-wise", getattr(np, _name))

@@ -1,7 +1,7 @@
 """Every row of the op table, on special values of every dtype, against NumPy.
 
-The interpreter runs the function as built (that is what NumPy computes) and after it was
-legalized (that is what targets compute).
+The interpreter runs the function as built (that is what NumPy computes) and legalized
+(that is what targets compute).
 """
 
 from __future__ import annotations
