@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_diffuse.debug import log_debug
 from dask_diffuse.kernel.nest import Kernel
 from dask_diffuse.options import Options
 from dask_diffuse.runtime.assemble import assemble
@@ -22,6 +23,7 @@ from dask_diffuse.runtime.guard import (
     errstate_allows_kernels,
 )
 from dask_diffuse.runtime.parts import ArgRef, Binding, Guard, Output, Step, StepRef
+from dask_diffuse.runtime.show import show_kernel
 
 __all__ = [
     "ArgRef",
@@ -105,18 +107,24 @@ class KernelCall:
         return StepRunner(self.steps, self.outputs)
 
     @cached_property
+    def _logs_calls(self) -> bool:
+        return self.options.logs("runtime")
+
+    @cached_property
     def _compiled(self) -> _Compiled | None:
         """The compiled kernel, or None if it cannot be had."""
         # A worker that only ever falls back need not load a compiler.
         from dask_diffuse.runtime.cpu import get_kernel
 
         try:
-            return get_kernel(self.kernel, self.options)
+            compiled = get_kernel(self.kernel, self.options)
         except Exception as error:
             if self.options.strict:
                 raise
             self._warn(Fallback.COMPILE_FAILED, error)
             return None
+        show_kernel(self.kernel, compiled, self.options)
+        return compiled
 
     def _run(self, blocks: Sequence[Any]) -> list[Any]:
         if self.kernel.ndim == 0:
@@ -125,16 +133,24 @@ class KernelCall:
             return self._steps.run(blocks)
         bound = self._bind(blocks)
         if isinstance(bound, Fallback):
-            call_counters.count_fallback(bound)
-            return self._steps.run(blocks)
+            return self._fall_back(bound, blocks)
         results = self._launch(bound)
         if isinstance(results, Fallback):
-            call_counters.count_fallback(results)
-            return self._steps.run(blocks)
+            return self._fall_back(results, blocks)
         call_counters.count_call()
+        if self._logs_calls:
+            label, extents = self.kernel.label, bound.extents
+            log_debug(self.options, "runtime", "kernel %r over %s", label, extents)
         return [
             assemble(output, results, blocks, bound.extents) for output in self.outputs
         ]
+
+    def _fall_back(self, reason: Fallback, blocks: Sequence[Any]) -> list[Any]:
+        call_counters.count_fallback(reason)
+        if self._logs_calls:
+            message = "kernel %r falls back: %s"
+            log_debug(self.options, "runtime", message, self.kernel.label, reason.value)
+        return self._steps.run(blocks)
 
     def _bind(self, blocks: Sequence[Any]) -> BoundBlocks | Fallback:
         if self.options.backend == "interpreter":
