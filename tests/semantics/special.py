@@ -8,7 +8,7 @@ import numpy as np
 
 from dask_diffuse.ops.dtypes import real_dtype
 
-__all__ = ["assert_close", "assert_identical", "grids", "special_values"]
+__all__ = ["assert_close", "assert_identical", "convertible", "grids", "special_values"]
 
 _INTEGERS = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100)
 _FLOATS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.25, 100.7, 1e3, 1e-3, np.inf)
@@ -42,6 +42,16 @@ def grids(*dtypes: np.dtype) -> list[np.ndarray]:
     """All combinations of special values, as flat arrays of one length."""
     axes = np.meshgrid(*map(special_values, dtypes), indexing="ij")
     return [np.ascontiguousarray(axis).ravel() for axis in axes]
+
+
+def convertible(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Values, with 1 for those whose conversion to an integer C does not define."""
+    if values.dtype.kind not in "fc" or dtype.kind not in "iu":
+        return values
+    info = np.iinfo(dtype)
+    real = values.real.astype(np.longdouble)
+    inside = (real > info.min - np.longdouble(1)) & (real < info.max + np.longdouble(1))
+    return np.where(inside, values, values.dtype.type(1))
 
 
 def _matches(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
