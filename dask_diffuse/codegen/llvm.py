@@ -147,7 +147,7 @@ def target_machine(target: Target) -> Any:
     _initialize()
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", jit=True
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 

@@ -190,6 +190,7 @@ class StripWriter:
         v = self.emitter(text)
         starts = [splat(lanes, p.type_, p.start) for p in planes]
         wide = [vector(lanes, plane.type_) for plane in planes]
+        places = [text.let("place", f"alloca {w}, align 64") for w in wide]
         with text.loop("%n", lanes) as loop:
             carried = [
                 loop.carry(w, start) for w, start in zip(wide, starts, strict=True)
@@ -205,13 +206,25 @@ class StripWriter:
                 loop.advance(name, value)
         state = tuple(loop.after(name) for name in carried)
         state = self._fold_lanes(text, v, reduction, state)
-        into = []
-        for plane, target, w in zip(planes, targets, wide, strict=True):
-            value = text.load(plane.type_, target, plane.itemsize)
-            into.append(
-                text.let("old", f"insertelement {w} poison, {plane.type_} {value}, i64 0")
+        into, folded = [], []
+        for plane, target, place, w, value in zip(
+            planes, targets, places, wide, state, strict=True
+        ):
+            # LLVM 22 compiles a tree of shuffles of which one lane is used to wrong
+            # code. Through memory, all lanes are used.
+            text.do(f"store volatile {w} {value}, ptr {place}, align 64")
+            one = text.let(
+                "one", f"load volatile {plane.type_}, ptr {place}, align 64"
             )
-        state = reduction.merge(v, tuple(into), state)
+            old = text.load(plane.type_, target, plane.itemsize)
+            for values_, scalar in ((into, old), (folded, one)):
+                values_.append(
+                    text.let(
+                        "lane",
+                        f"insertelement {w} poison, {plane.type_} {scalar}, i64 0",
+                    )
+                )
+        state = reduction.merge(v, tuple(into), tuple(folded))
         for plane, target, w, value in zip(planes, targets, wide, state, strict=True):
             first = text.let("first", f"extractelement {w} {value}, i64 0")
             text.store(plane.type_, first, target, plane.itemsize)
@@ -335,23 +348,23 @@ class StripWriter:
         reduction: Accumulator,
         state: tuple[str, ...],
     ) -> tuple[str, ...]:
-        """Join the upper half of the lanes to the lower, until one is left."""
+        """Join each lane with its partners, until all lanes hold the whole."""
         lanes = self.layout.lanes
         half = lanes // 2
         while half:
-            order = [(i + half) % lanes for i in range(lanes)]
+            order = [i ^ half for i in range(lanes)]
             mask = ", ".join(f"i32 {lane}" for lane in order)
-            upper = []
+            partner = []
             for plane, value in zip(reduction.planes, state, strict=True):
                 wide = vector(lanes, plane.type_)
-                upper.append(
+                partner.append(
                     text.let(
-                        "upper",
+                        "partner",
                         f"shufflevector {wide} {value}, {wide} poison, "
                         f"<{lanes} x i32> <{mask}>",
                     )
                 )
-            state = reduction.merge(v, state, tuple(upper))
+            state = reduction.merge(v, state, tuple(partner))
             half //= 2
         return state
 

@@ -135,7 +135,7 @@ _driver: list[Callable[[int], None]] = []
 
 def _make_driver(store: KernelStore | None) -> Callable[[int], None]:
     source = render_driver(host_target())
-    code, _ = object_code(source, store, optimize=True)
+    code, _ = object_code(source, store)
     linked = link(source, code)
     # A call through ctypes releases the interpreter for other threads.
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
