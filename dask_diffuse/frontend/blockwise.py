@@ -16,6 +16,7 @@ from dask_diffuse.dask_api import (
     TaskRef,
     blockwise_token,
     create_blocks,
+    execute_subgraph,
     load_store_chunk,
 )
 from dask_diffuse.errors import UnsupportedError
@@ -251,12 +252,13 @@ class BlockwiseImporter:
         known = self._layouts.get(key)
         if known is not None:
             return known[0]
-        if operands.created is not None:
-            made = operands.created.chunks
-            loops = make_layout(self._table, ndim, [made], [tuple(range(ndim))])
-            layout = Layout(loops.launch, loops.space, ())
-        else:
+        if operands.created is None:
             layout = make_layout(self._table, ndim, chunks, axes)
+        else:
+            # Blocks that are made span the loops, too, but nobody reads them.
+            every = [*chunks, operands.created.chunks]
+            layout = make_layout(self._table, ndim, every, [*axes, tuple(range(ndim))])
+            layout = Layout(layout.launch, layout.space, layout.reads[:-1])
         # The key holds ids: what they stand for has to live as long.
         self._layouts[key] = layout, chunks
         return layout
@@ -544,7 +546,8 @@ def _write_out(
     if function is _same:
         result = values[0]
     else:
-        if any(arg is _SHAPE for arg in args) and function is not create_blocks:
+        makes = function in (create_blocks, execute_subgraph)
+        if any(arg is _SHAPE for arg in args) and not makes:
             raise UnsupportedError("the function is told the shape of its block")
         result = call_function(builder, function, values, named)
     return builder.build([result]), builder.scalars

@@ -10,12 +10,18 @@ import numpy as np
 from dask.utils import apply, funcname
 
 from dask_diffuse.dask_api import (
+    Alias,
     Compose,
+    DataNode,
+    GraphNode,
+    Task,
+    TaskRef,
     array_chunk,
     create_blocks,
     curry,
     elemwise_where,
     enforce_dtype,
+    execute_subgraph,
     isnull_block,
     select_blocks,
     sqrt_block,
@@ -248,6 +254,52 @@ def _apply(builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int) -> 
     return call_function(builder, function, tuple(positional), by_name, depth=depth)
 
 
+def _subgraph(
+    builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int
+) -> Value:
+    """Write out a task that Dask has fused before: a little graph of calls."""
+    tasks, wanted, names, *blocks = args
+    values: dict[Any, Any] = dict(zip(names, blocks, strict=True))
+    pending = [wanted]
+    while pending:
+        key = pending[-1]
+        if key in values:
+            pending.pop()
+            continue
+        node = tasks[key]
+        missing = [name for name in node.dependencies if name not in values]
+        if missing:
+            # In an order that does not depend on hashes.
+            pending += sorted(missing, key=str)
+            continue
+        values[key] = _call_node(builder, node, values, depth)
+    if type(values[wanted]) is not Value:
+        raise UnsupportedError("a fused task that computes nothing")
+    return values[wanted]
+
+
+def _call_node(
+    builder: FunctionBuilder, node: Any, values: dict[Any, Any], depth: int
+) -> Any:
+    """Return the value of a task within a task."""
+    if isinstance(node, TaskRef):
+        return values[node.key]
+    if isinstance(node, Alias):
+        return values[node.target]
+    if isinstance(node, DataNode):
+        return node.value
+    if not isinstance(node, GraphNode):
+        return node
+    if type(node) is not Task or depth > _DEEPEST:
+        raise UnsupportedError(f"a fused task holds a {type(node).__name__}")
+    positional = tuple(_call_node(builder, arg, values, depth + 1) for arg in node.args)
+    named = {
+        name: _call_node(builder, arg, values, depth + 1)
+        for name, arg in node.kwargs.items()
+    }
+    return call_function(builder, node.func, positional, named, depth=depth)
+
+
 def _create(builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int) -> Value:
     """Write out what `dask.array.ones` and its kin call for each block."""
     function = args[0]
@@ -294,4 +346,5 @@ _WRAPPERS: dict[Function, _Wrapper] = {
     isnull_block: _isnull,
     apply: _apply,
     create_blocks: _create,
+    execute_subgraph: _subgraph,
 }
