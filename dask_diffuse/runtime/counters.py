@@ -33,8 +33,6 @@ class Fallback(enum.Enum):
     """A block has another number of dimensions than was planned."""
     BLOCK_SHAPE = "block-shape"
     """The blocks do not fit together as was planned."""
-    BLOCK_UNALIGNED = "block-unaligned"
-    """Elements of a block do not lie at multiples of their size."""
     BLOCK_EMPTY = "block-empty"
     """There is nothing to compute, and NumPy knows what that should look like."""
     COMPILE_FAILED = "compile-failed"

@@ -109,7 +109,8 @@ class BlockGuards:
             if block.ndim != row.ndim:
                 return Fallback.BLOCK_NDIM
             if not block.flags.aligned:
-                return Fallback.BLOCK_UNALIGNED
+                # Blocks that came over a network lie where the message put them.
+                block = block.copy(order="K")
             arrays.append(block)
         extents = self._extents(blocks, arrays)
         if extents is None or not self._fit(arrays, extents):
