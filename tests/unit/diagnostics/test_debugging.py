@@ -78,7 +78,7 @@ class TestLog:
             env={"DIFFUSE_DEBUG": "1", "PATH": ""},
         )
         (line,) = finished.stderr.splitlines()
-        assert line.startswith("dask_diffuse.optimizer: 6 layers become ")
+        assert line.startswith("dask_diffuse.optimizer: 7 layers become ")
         assert "1 groups" in line
 
 
