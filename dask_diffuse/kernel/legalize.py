@@ -22,7 +22,7 @@ from dask_diffuse.kernel.rules_complex import COMPLEX_RULES, Parts
 from dask_diffuse.kernel.rules_complex import is_true as complex_is_true
 from dask_diffuse.kernel.rules_floats import FLOAT_RULES
 from dask_diffuse.kernel.rules_integers import BOOL_RULES, INTEGER_RULES, Rule
-from dask_diffuse.kernel.simplify import drop_dead, rebuild
+from dask_diffuse.kernel.simplify import drop_dead, rebuild, simplify
 from dask_diffuse.ops.dtypes import real_dtype
 from dask_diffuse.ops.table import OPS
 
@@ -74,7 +74,7 @@ def legalize_function(function: ScalarFunction) -> ScalarFunction:
 
 
 def legalize(kernel: Kernel) -> Kernel:
-    """Return a kernel of core ops that computes the same.
+    """Return a kernel of core ops that computes the same, simplified.
 
     Values that are accumulated are of the dtype they accumulate in, and bools where
     only their truth matters.
@@ -98,7 +98,7 @@ def legalize(kernel: Kernel) -> Kernel:
             statements.append((statement, accumulated))
         else:
             statements.append((statement, [_whole(builder, values[statement.value])]))
-    return rebuild(kernel, builder, statements)
+    return simplify(rebuild(kernel, builder, statements))
 
 
 def _accumulated(
