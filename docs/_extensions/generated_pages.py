@@ -6,7 +6,6 @@ includes it.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import dataclasses
 import enum
@@ -15,11 +14,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import numpy as np
-from dask_diffuse.cli import make_parser
 from numpydoc.docscrape import ClassDoc
 from sphinx.application import Sphinx
 
+from dask_diffuse.cli import main
 from dask_diffuse.codegen.mathlib import MATH_FUNCTIONS
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.ir.decision import Rule
@@ -146,21 +146,28 @@ def topic_rows() -> Iterator[str]:
 
 def command_rows() -> Iterator[str]:
     """The help of the command line, command by command."""
-    parser = make_parser()
-    yield from _help(parser, "dask-diffuse --help")
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, command in action.choices.items():
-                yield ""
-                yield f"## {name}"
-                yield ""
-                yield from _help(command, f"dask-diffuse {name} --help")
+    context = click.Context(main, info_name="dask-diffuse")
+    yield from _help(main, context)
+    for name, command in sorted(main.commands.items()):
+        yield from _command_rows(name, command, context, "##")
 
 
-def _help(parser: argparse.ArgumentParser, command: str) -> Iterator[str]:
+def _command_rows(
+    name: str, command: click.Command, parent: click.Context, level: str
+) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent)
+    yield ""
+    yield f"{level} {context.command_path.partition(' ')[2]}"
+    yield ""
+    yield from _help(command, context)
+    for inner, subcommand in sorted(getattr(command, "commands", {}).items()):
+        yield from _command_rows(inner, subcommand, context, level + "#")
+
+
+def _help(command: click.Command, context: click.Context) -> Iterator[str]:
     yield "```text"
-    yield f"$ {command}"
-    yield parser.format_help().rstrip()
+    yield f"$ {context.command_path} --help"
+    yield command.get_help(context)
     yield "```"
 
 
