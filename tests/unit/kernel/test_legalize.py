@@ -4,19 +4,16 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dask_diffuse.errors import UnsupportedError
-from dask_diffuse.kernel.construct import FunctionBuilder, Value
+from dask_diffuse.kernel.construct import FunctionBuilder
 from dask_diffuse.kernel.function import Instruction, ScalarFunction
 from dask_diffuse.kernel.interpret import evaluate, interpret
 from dask_diffuse.kernel.legalize import legalize, legalize_function
 from dask_diffuse.kernel.nest import Accumulate, Assign, Statement
 from dask_diffuse.kernel.printer import format_kernel
-from dask_diffuse.kernel.simplify import simplify, simplify_function
+from dask_diffuse.kernel.simplify import simplify
 from dask_diffuse.kernel.verify import verify_kernel
-from dask_diffuse.ops import OPS, SUPPORTED
 from tests.semantics.special import assert_identical, special_values
 from tests.unit.kernel.builders import elementwise, make_kernel
 
@@ -232,73 +229,6 @@ def test_integer_division_of_many_values(name: str, dtype: str):
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x, y)
     assert_identical(evaluate(function, [x, y])[0], expected, [x, y], name)
-
-
-# Random functions of operations in which NumPy is exact. Those that look at the sign of
-# NaN or choose between zeros by position are left out.
-
-EXACT = sorted(
-    name
-    for name, op in OPS.items()
-    if op.typing is not None
-    and not op.ulp
-    and not op.complex_ulp
-    and name not in ("signbit", "copysign", "fmax", "fmin", "nextafter", "spacing")
-)
-DTYPES = [dtype for dtype in SUPPORTED if dtype.kind != "c"]
-
-
-@st.composite
-def functions(draw: st.DrawFn) -> tuple[ScalarFunction, list[np.dtype]]:
-    builder = FunctionBuilder()
-    dtypes = draw(st.lists(st.sampled_from(DTYPES), min_size=2, max_size=4))
-    values: list[Value] = [builder.input(i, dtype) for i, dtype in enumerate(dtypes)]
-    for constant in draw(st.lists(st.sampled_from([0, 1, -1, 2]), max_size=2)):
-        dtype = draw(st.sampled_from(DTYPES))
-        values.append(builder.const(abs(constant), dtype))
-    for _ in range(draw(st.integers(1, 25))):
-        name = draw(st.sampled_from([*EXACT, "cast", "cast"]))
-        if name == "cast":
-            operand = draw(st.sampled_from(values))
-            # Out of the range, casts of floats to integers have no meaning in NumPy.
-            kinds = "fb" if operand.dtype.kind == "f" else "fbiu"
-            targets = [dtype for dtype in DTYPES if dtype.kind in kinds]
-            values.append(builder.cast(operand, draw(st.sampled_from(targets))))
-            continue
-        operands = [draw(st.sampled_from(values)) for _ in range(OPS[name].arity)]
-        try:
-            values.append(builder.apply(name, *operands))
-        except UnsupportedError:
-            continue
-    return builder.build(values[-3:]), dtypes
-
-
-def check_meaning(case: tuple[ScalarFunction, list[np.dtype]], seed: int) -> None:
-    function, dtypes = case
-    random = np.random.default_rng(seed)
-    inputs = [random.choice(special_values(dtype), 64) for dtype in dtypes]
-    expected = evaluate(function, inputs)
-    legal = legalize_function(function)
-    for other in (legal, simplify_function(legal), simplify_function(function)):
-        for actual, wanted in zip(evaluate(other, inputs), expected, strict=True):
-            assert_identical(actual, wanted, [], "random function")
-
-
-@given(functions(), st.integers(0, 2**32 - 1))
-@pytest.mark.filterwarnings("ignore")
-def test_random_functions_keep_their_meaning(
-    case: tuple[ScalarFunction, list[np.dtype]], seed: int
-):
-    check_meaning(case, seed)
-
-
-@pytest.mark.fuzz
-@given(functions(), st.integers(0, 2**32 - 1))
-@pytest.mark.filterwarnings("ignore")
-def test_many_random_functions_keep_their_meaning(
-    case: tuple[ScalarFunction, list[np.dtype]], seed: int
-):
-    check_meaning(case, seed)
 
 
 def test_long_chains_do_not_recurse():
