@@ -398,8 +398,7 @@ class _Operands:
                 ) from None
             if picked != expected:
                 raise UnsupportedError(
-                    "an operand is indexed along other axes than NumPy broadcasts it",
-                    Rule.BLOCK_SHAPES.value,
+                    "an operand is indexed along other axes than NumPy broadcasts it"
                 )
 
 
@@ -442,7 +441,7 @@ def _positions(
         if function is np.outer and ranks != [1, 1]:
             raise UnsupportedError("'outer' flattens its operands")
         if first + second != ndim:
-            raise UnsupportedError("'outer' of other axes", Rule.BLOCK_SHAPES.value)
+            raise UnsupportedError("'outer' does not make these axes")
         return [tuple(range(first)), tuple(range(first, ndim))]
     return [tuple(range(ndim - rank, ndim)) for rank in ranks]
 

@@ -168,7 +168,7 @@ REFUSED = {
         lambda a: da.ones_like(masked(a)),
     ),
     "transpose in blocks": (
-        Rule.BLOCK_SHAPES,
+        Rule.UNSUPPORTED_ARGUMENT,
         "other axes than NumPy broadcasts",
         lambda a: da.blockwise(np.add, "ij", a.x, "ij", a.t, "ji", dtype="f8"),
     ),
