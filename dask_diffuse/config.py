@@ -51,9 +51,9 @@ def is_enabled() -> bool:
         If the value is neither true nor false.
     """
     value = dask.config.get("diffuse.enabled", False)
-    if not isinstance(value, bool):
+    if not isinstance(value, bool) and not _is_bit(value):
         raise OptionError("diffuse.enabled", value, "true or false")
-    return value
+    return bool(value)
 
 
 def is_disabled() -> bool:
@@ -113,7 +113,7 @@ def _options(
         try:
             options = options.replace(**{name: _converted(options, name, value)})
         except OptionError as error:
-            raise OptionError(
+            raise type(error)(
                 f"diffuse.{key}", value, error.allowed, error.remedy
             ) from None
     return options.replace(**_from_environment(environment))
@@ -127,9 +127,14 @@ def _converted(options: Options, name: str, value: Any) -> Any:
         except ValueError:
             return value
     default = getattr(options, name, None)
-    if isinstance(default, bool) and type(value) is int and value in (0, 1):
+    if isinstance(default, bool) and _is_bit(value):
         return bool(value)
     return value
+
+
+def _is_bit(value: object) -> bool:
+    """Whether this is how environment variables of Dask may spell true or false."""
+    return type(value) is int and value in (0, 1)
 
 
 def _from_environment(values: tuple[str | None, ...]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ __all__ = [
     "FallbackWarning",
     "MissingPackageError",
     "OptionError",
+    "UnknownOptionError",
     "UnsupportedError",
     "VerifyError",
     "VersionError",
@@ -48,6 +49,26 @@ class OptionError(DiffuseError, ValueError):
             f"option {self.name!r} has the value {self.value!r}; "
             f"it must be {self.allowed}"
         )
+        return f"{text}. {self.remedy}" if self.remedy else text
+
+
+class UnknownOptionError(OptionError):
+    """There is no option of this name.
+
+    Parameters
+    ----------
+    name
+        As the user wrote it.
+    value
+        What it was to be set to.
+    allowed
+        The names that there are, in words.
+    remedy
+        What may have been meant, as a sentence.
+    """
+
+    def __str__(self) -> str:
+        text = f"there is no option {self.name!r}; there are {self.allowed}"
         return f"{text}. {self.remedy}" if self.remedy else text
 
 

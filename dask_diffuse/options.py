@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dask_diffuse.errors import OptionError
+from dask_diffuse.errors import OptionError, UnknownOptionError
 
 __all__ = ["DEBUG_TOPICS", "Options"]
 
@@ -104,8 +104,8 @@ class Options:
         """
         for name, value in changes.items():
             if name not in _ALLOWED:
-                allowed = f"one of the options {', '.join(sorted(_ALLOWED))}"
-                raise OptionError(name, value, allowed, _guess(name, _ALLOWED))
+                known = ", ".join(sorted(_ALLOWED))
+                raise UnknownOptionError(name, value, known, _guess(name, _ALLOWED))
         return dataclasses.replace(self, **changes)
 
     def logs(self, topic: str) -> bool:
