@@ -91,10 +91,10 @@ def build_group(facts: Facts, group: Sequence[int]) -> GroupPlan:
     """
     members = set(group)
     composer = _Composer(facts.program)
-    tasks = sorted((*group, *facts.constants_of(members)))
-    kept = {task for _, task in facts.results_of(members)}
+    tasks = sorted((*group, *facts.constants_of(group)))
     for task in tasks:
-        composer.add(facts.program.tasks[task], is_result=task in kept)
+        is_result = task in members and facts.is_result(task, members)
+        composer.add(facts.program.tasks[task], is_result=is_result)
     return composer.build(tuple(tasks))
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "partition_text",
     "reduction",
     "same_annotations",
+    "same_domain",
     "task_name",
     "true_dependence",
 ]
@@ -47,12 +48,12 @@ def launch_domain(first: IndexTask, second: IndexTask) -> Decision:
     have to be equal too.
     """
     subject, other = task_name(first), task_name(second)
+    if same_domain(first, second):
+        return Decision(Rule.LAUNCH_DOMAIN, True, subject, other)
     if first.space is None or second.space is None:
         opaque = first if first.space is None else second
         detail = f"{task_name(opaque)!r} has no loops"
         return Decision(Rule.LAUNCH_DOMAIN, False, subject, other, detail)
-    if first.launch == second.launch and first.space is second.space:
-        return Decision(Rule.LAUNCH_DOMAIN, True, subject, other)
     if first.launch != second.launch:
         detail = f"launch domains {first.launch} and {second.launch} differ"
     else:
@@ -61,6 +62,15 @@ def launch_domain(first: IndexTask, second: IndexTask) -> Decision:
     if len(first.launch) == len(second.launch):
         remedy = "Rechunk one of them to the chunks of the other"
     return Decision(Rule.LAUNCH_DOMAIN, False, subject, other, detail, remedy)
+
+
+def same_domain(first: IndexTask, second: IndexTask) -> bool:
+    """Whether `launch_domain` accepts."""
+    return (
+        first.space is second.space
+        and first.space is not None
+        and first.launch == second.launch
+    )
 
 
 def true_dependence(writer: IndexTask, reader: IndexTask, position: int) -> Decision:
@@ -88,12 +98,11 @@ def true_dependence(writer: IndexTask, reader: IndexTask, position: int) -> Deci
             f"{partition_text(read.partition)}"
         )
         return Decision(Rule.TRUE_DEPENDENCE, False, subject, other, detail)
-    if not isinstance(reader.body, Opaque):
+    if not _sees_what_is_written(written, reader, position):
+        assert not isinstance(reader.body, Opaque)
         axes = reader.body.operands[position]
-        loops = tuple(range(len(reader.launch)))
-        if axes != loops:
-            detail = f"tiles are written along axes {loops}, read along {axes}"
-            return Decision(Rule.TRUE_DEPENDENCE, False, subject, other, detail)
+        detail = f"tiles are written along axes {_loops(reader)}, read along {axes}"
+        return Decision(Rule.TRUE_DEPENDENCE, False, subject, other, detail)
     return Decision(Rule.TRUE_DEPENDENCE, True, subject, other)
 
 
@@ -246,8 +255,10 @@ def may_share_annotations(
     return None
 
 
-def check_dependence(writer: IndexTask, reader: IndexTask, position: int) -> Decision:
-    """Return the first refusal of C1, C2 and C4 for a dependence, else the acceptance.
+def check_dependence(
+    writer: IndexTask, reader: IndexTask, position: int
+) -> Decision | None:
+    """Return the first refusal of C1, C4 and C2 for a dependence, or None.
 
     Parameters
     ----------
@@ -258,13 +269,27 @@ def check_dependence(writer: IndexTask, reader: IndexTask, position: int) -> Dec
     position
         Of the read among those of the reader.
     """
-    domain = launch_domain(writer, reader)
-    if not domain.accepted:
-        return domain
-    reduced = reduction(writer, reader, position)
-    if not reduced.accepted:
-        return reduced
-    return true_dependence(writer, reader, position)
+    if not same_domain(writer, reader):
+        return launch_domain(writer, reader)
+    written = _write_of(writer, reader.accesses[position].store)
+    if written.privilege is Privilege.REDUCE:
+        return reduction(writer, reader, position)
+    if not _sees_what_is_written(written, reader, position):
+        return true_dependence(writer, reader, position)
+    return None
+
+
+def _sees_what_is_written(written: Access, reader: IndexTask, position: int) -> bool:
+    """Whether a task with a kernel reads each element at the iteration that wrote it."""
+    if reader.accesses[position].partition is not written.partition:
+        return False
+    assert not isinstance(reader.body, Opaque)
+    axes = reader.body.operands[position]
+    return axes == _loops(reader)
+
+
+def _loops(task: IndexTask) -> tuple[int, ...]:
+    return tuple(range(len(task.launch)))
 
 
 def partition_text(partition: Partition) -> str:
@@ -312,7 +337,7 @@ def _worker_set(value: Any) -> set[str]:
 
 
 def _write_of(task: IndexTask, store: str) -> Access:
-    for access in task.writes:
-        if access.store == store:
+    for access in reversed(task.accesses):
+        if access.store == store and access.privilege is not Privilege.READ:
             return access
     raise ValueError(f"task {task_name(task)!r} does not write {store!r}")

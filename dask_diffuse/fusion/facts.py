@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from dask_diffuse.fusion import constraints
 from dask_diffuse.fusion.cost import is_cheap_constant, num_values
@@ -13,7 +15,7 @@ from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import IndexTask, Opaque
 from dask_diffuse.options import Options
 
-__all__ = ["Dependence", "Facts", "Finding", "Footprint", "find_facts"]
+__all__ = ["Dependence", "Facts", "Finding", "Read", "find_facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,44 +74,46 @@ class Finding:
                 raise ValueError(f"planning does not ask for {rule}")
 
 
-@dataclass(frozen=True, slots=True)
-class Dependence:
+class Dependence(NamedTuple):
     """A read of what another task writes, where both have kernels.
 
     Parameters
     ----------
     writer, reader
         Ids of tasks.
-    finding
-        Whether they may be in one group, as far as the two alone are concerned.
+    position
+        Of the read among those of the reader.
+    refusal
+        The rule that keeps the two apart, as far as they alone are concerned.
     """
 
     writer: int
     reader: int
-    finding: Finding
+    position: int
+    refusal: Rule | None
+
+    def finding(self) -> Finding:
+        """Return the finding: what refused, or that nothing did."""
+        rule = self.refusal or Rule.TRUE_DEPENDENCE
+        accepted = self.refusal is None
+        return Finding(rule, accepted, self.writer, self.reader, self.position)
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """How large the kernel of a group is.
+class Read(NamedTuple):
+    """A read of a store that exists, or of what another task of a group writes.
 
     Parameters
     ----------
-    values
-        Scalar values, before equal ones are shared.
-    arrays
-        Arrays that it reads and writes.
+    store, axes
+        Which array of a kernel it would be.
+    tile
+        Equal for reads of the same elements by each point, or None if points share
+        what they read.
     """
 
-    values: int
-    arrays: int
-
-    def fits(self, options: Options) -> bool:
-        """Whether a kernel may be as large."""
-        return (
-            self.values <= options.max_group_values
-            and self.arrays <= options.max_group_arrays
-        )
+    store: str
+    axes: tuple[int, ...]
+    tile: tuple[str, int] | None
 
 
 @dataclass(frozen=True)
@@ -120,44 +124,49 @@ class Facts:
     ----------
     program, options
         What was looked at.
-    live
-        Ids of the tasks that something requested depends on.
+    order
+        Ids of the tasks that something requested depends on, constants left out.
     constants
         Ids of the tasks that read nothing and are repeated in each group that reads
         their store.
     fusible
         Ids of the other tasks that may be in a group.
     dependences
-        Between fusible tasks, by reader.
-    edges
-        All pairs of writer and reader among live tasks that are no constants, by
-        reader.
+        For each task, its dependences on others if both are fusible.
+    writers
+        For each task, those that write what it reads, but for constants.
+    reads
+        For each fusible task, what it reads, but for constants.
+    stores
+        For each fusible task, what it writes and how many tasks read that; a request
+        counts as one.
+    values
+        For each fusible task, how many values it computes, with those of its constants.
     refusals
         Tasks that have kernels and still may not be in a group.
     """
 
     program: Program
     options: Options
-    live: frozenset[int]
+    order: tuple[int, ...]
     constants: frozenset[int]
     fusible: frozenset[int]
-    dependences: tuple[Dependence, ...]
-    edges: tuple[tuple[int, int], ...]
+    dependences: dict[int, list[Dependence]]
+    writers: dict[int, list[int]]
+    reads: dict[int, list[Read]]
+    stores: dict[int, tuple[str, int]]
+    values: dict[int, int]
     refusals: tuple[Finding, ...]
 
     @cached_property
-    def _dependences_by_reader(self) -> dict[int, list[Dependence]]:
-        by_reader: dict[int, list[Dependence]] = {}
-        for dependence in self.dependences:
-            by_reader.setdefault(dependence.reader, []).append(dependence)
-        return by_reader
+    def live(self) -> frozenset[int]:
+        """Ids of the tasks that something requested depends on."""
+        return frozenset(self.order) | self.constants
 
-    def dependences_of(self, reader: int) -> list[Dependence]:
-        """Return what a task reads from fusible tasks."""
-        return self._dependences_by_reader.get(reader, [])
-
-    def constants_of(self, tasks: AbstractSet[int]) -> tuple[int, ...]:
+    def constants_of(self, tasks: Iterable[int]) -> tuple[int, ...]:
         """Return the constants that tasks read, increasing."""
+        if not self.constants:
+            return ()
         writers = self.program.writers
         found = {
             writers.get(access.store, -1)
@@ -166,38 +175,14 @@ class Facts:
         }
         return tuple(sorted(found & self.constants))
 
-    def results_of(self, tasks: AbstractSet[int]) -> list[tuple[str, int]]:
-        """Return the stores that tasks write for others, and who writes each."""
+    def is_result(self, task: int, group: AbstractSet[int]) -> bool:
+        """Whether others than its group read what a task writes."""
         program = self.program
-        return [
-            (access.store, task)
-            for task in sorted(tasks)
-            for access in program.tasks[task].writes
-            if access.store in program.requested
-            or any(
-                reader in self.live and reader not in tasks
-                for reader in program.readers[access.store]
-            )
-        ]
-
-    def footprint(self, tasks: AbstractSet[int]) -> Footprint:
-        """Return how large the kernel of some tasks is."""
-        program = self.program
-        arrays = set()
-        for task in tasks:
-            body = program.tasks[task].body
-            assert not isinstance(body, Opaque)
-            for access, axes in zip(
-                program.tasks[task].reads, body.operands, strict=True
-            ):
-                writer = program.writers.get(access.store, -1)
-                if writer not in tasks and writer not in self.constants:
-                    arrays.add((access.store, axes))
-        values = sum(
-            num_values(program.tasks[task])
-            for task in (*tasks, *self.constants_of(tasks))
+        store = program.tasks[task].writes[0].store
+        return store in program.requested or any(
+            reader in self.live and reader not in group
+            for reader in program.readers[store]
         )
-        return Footprint(values, len(arrays) + len(self.results_of(tasks)))
 
 
 def find_facts(program: Program, options: Options) -> Facts:
@@ -205,10 +190,11 @@ def find_facts(program: Program, options: Options) -> Facts:
     live = _live_tasks(program)
     refusals = {}
     able = set()
+    cheap = {task.id for task in program.tasks if is_cheap_constant(task)}
     for task in program.tasks:
         if task.id not in live or isinstance(task.body, Opaque):
             continue
-        refusal = _refuse_alone(task, options)
+        refusal = _refuse_alone(program, task, cheap, options)
         if refusal is None:
             able.add(task.id)
         else:
@@ -216,34 +202,64 @@ def find_facts(program: Program, options: Options) -> Facts:
     constants = frozenset(
         task.id
         for task in program.tasks
-        if task.id in able
-        and is_cheap_constant(task)
-        and _is_inlined(program, task, live, able)
+        if task.id in cheap & able and _is_inlined(program, task, live, able)
     )
-    fusible = frozenset(able - constants)
-    edges = []
-    dependences = []
-    for task in program.tasks:
-        if task.id not in live:
-            continue
-        for position, access in enumerate(task.reads):
-            writer = program.writers.get(access.store)
-            if writer is None or writer in constants:
-                continue
-            edges.append((writer, task.id))
-            if writer in fusible and task.id in fusible:
-                finding = _find_dependence(program, writer, task.id, position)
-                dependences.append(Dependence(writer, task.id, finding))
-    return Facts(
+    facts = Facts(
         program,
         options,
-        frozenset(live),
+        tuple(
+            task.id
+            for task in program.tasks
+            if task.id in live and task.id not in constants
+        ),
         constants,
-        fusible,
-        tuple(dependences),
-        tuple(edges),
+        frozenset(able - constants),
+        {},
+        {},
+        {},
+        {},
+        {},
         tuple(refusals.values()),
     )
+    for number in facts.order:
+        _add_reads(facts, program.tasks[number])
+    return facts
+
+
+def _add_reads(facts: Facts, task: IndexTask) -> None:
+    """Note what a task reads, and how it depends on those who write it."""
+    program, fusible, live = facts.program, facts.fusible, facts.live
+    writers = facts.writers[task.id] = []
+    dependences = facts.dependences[task.id] = []
+    reads = facts.reads[task.id] = []
+    is_fusible = task.id in fusible
+    if is_fusible:
+        store = task.writes[0].store
+        users = sum([reader in live for reader in program.readers[store]])
+        facts.stores[task.id] = store, users + (store in program.requested)
+        facts.values[task.id] = num_values(task)
+        for constant in facts.constants_of((task.id,)):
+            facts.values[task.id] += num_values(program.tasks[constant])
+    for position, access in enumerate(task.reads):
+        writer = program.writers.get(access.store, -1)
+        if writer in facts.constants:
+            continue
+        if writer >= 0:
+            writers.append(writer)
+        if not is_fusible:
+            continue
+        assert not isinstance(task.body, Opaque)
+        axes = task.body.operands[position]
+        # A row that all points along a column see is no reason to run them together.
+        is_own = len(axes) == len(task.launch)
+        tile = (access.store, id(access.partition)) if is_own else None
+        reads.append(Read(access.store, axes, tile))
+        if writer in fusible:
+            refusal = constraints.check_dependence(
+                program.tasks[writer], task, position
+            )
+            rule = None if refusal is None else refusal.rule
+            dependences.append(Dependence(writer, task.id, position, rule))
 
 
 def _live_tasks(program: Program) -> set[int]:
@@ -260,19 +276,27 @@ def _live_tasks(program: Program) -> set[int]:
     return live
 
 
-def _refuse_alone(task: IndexTask, options: Options) -> Finding | None:
+def _refuse_alone(
+    program: Program, task: IndexTask, cheap: set[int], options: Options
+) -> Finding | None:
     """Return why a task with a kernel may not even be a group of its own."""
-    if not constraints.disjoint_writes(task).accepted:
-        return Finding(Rule.DISJOINT_WRITES, False, task.id)
-    size = Footprint(num_values(task), len(task.accesses))
-    if size.fits(options):
+    for access in task.writes:
+        if not access.partition.is_injective(task.launch):
+            return Finding(Rule.DISJOINT_WRITES, False, task.id)
+    values = num_values(task)
+    if cheap:
+        # With the constants that it may have to compute itself.
+        writers = {program.writers.get(access.store, -1) for access in task.reads}
+        values += sum(num_values(program.tasks[writer]) for writer in writers & cheap)
+    arrays = len(task.accesses)
+    if values <= options.max_group_values and arrays <= options.max_group_arrays:
         return None
     return Finding(
         Rule.LIMIT,
         False,
         task.id,
-        values=(size.values, options.max_group_values),
-        arrays=(size.arrays, options.max_group_arrays),
+        values=(values, options.max_group_values),
+        arrays=(arrays, options.max_group_arrays),
     )
 
 
@@ -294,15 +318,7 @@ def _is_inlined(
 def _may_inline(task: IndexTask, reader: IndexTask) -> bool:
     store = task.writes[0].store
     return task.annotations == reader.annotations and all(
-        constraints.check_dependence(task, reader, position).accepted
+        constraints.check_dependence(task, reader, position) is None
         for position, access in enumerate(reader.reads)
         if access.store == store
     )
-
-
-def _find_dependence(
-    program: Program, writer: int, reader: int, position: int
-) -> Finding:
-    tasks = program.tasks
-    decision = constraints.check_dependence(tasks[writer], tasks[reader], position)
-    return Finding(decision.rule, decision.accepted, writer, reader, position)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dask_diffuse.fusion import constraints
 from dask_diffuse.fusion.facts import Facts, find_facts
+from dask_diffuse.fusion.footprint import Footprint
 from dask_diffuse.ir.program import Program
+from dask_diffuse.ir.task import IndexTask
 from dask_diffuse.options import Options
 
 __all__ = ["greedy_groups", "greedy_prefix"]
@@ -37,13 +39,11 @@ def greedy_groups(facts: Facts) -> tuple[tuple[int, ...], ...]:
     """Return the groups of `greedy_prefix`, given the facts."""
     groups: list[tuple[int, ...]] = []
     prefix = _Prefix(facts)
-    for task in facts.program.tasks:
-        if task.id not in facts.live or task.id in facts.constants:
-            continue
-        if not prefix.accepts(task.id):
+    for task in facts.order:
+        if not prefix.add(task):
             groups += prefix.parts()
             prefix = _Prefix(facts)
-        prefix.add(task.id)
+            prefix.add(task)
     return (*groups, *prefix.parts())
 
 
@@ -52,51 +52,71 @@ class _Prefix:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._tasks: set[int] = set()
+        self._tasks: list[int] = []
+        self._members: set[int] = set()
+        self._footprint: Footprint | None = None
+        self._annotated: list[IndexTask] = []
         self._part: dict[int, int] = {}
-        # The part that sees a tile, by store and partition.
+        # A task that sees a tile.
         self._seen: dict[tuple[str, int], int] = {}
 
-    def accepts(self, task: int) -> bool:
-        """Whether a task may be added."""
-        if not self._tasks:
-            return True
+    def add(self, task: int) -> bool:
+        """Add a task, if it may be added."""
         facts = self._facts
-        if task not in facts.fusible or not self._tasks <= facts.fusible:
-            return False
-        tasks = facts.program.tasks
-        first = tasks[min(self._tasks)]
-        if not constraints.launch_domain(first, tasks[task]).accepted:
-            return False
-        if any(
-            dependence.writer in self._tasks and not dependence.finding.accepted
-            for dependence in facts.dependences_of(task)
-        ):
-            return False
-        if not all(
-            constraints.same_annotations(tasks[other], tasks[task]).accepted
-            for other in self._tasks
-            if tasks[other].annotations != tasks[task].annotations
-        ):
-            return False
-        return facts.footprint(self._tasks | {task}).fits(facts.options)
+        if task not in facts.fusible:
+            if self._tasks:
+                return False
+        elif self._tasks:
+            footprint = Footprint(facts, task)
+            if not self._accepts(task, footprint):
+                return False
+            assert self._footprint is not None
+            self._footprint.absorb(footprint)
+        else:
+            self._footprint = Footprint(facts, task)
+        self._tasks.append(task)
+        self._members.add(task)
+        self._join_parts(task)
+        added = facts.program.tasks[task]
+        if all(added.annotations != other.annotations for other in self._annotated):
+            self._annotated.append(added)
+        return True
 
-    def add(self, task: int) -> None:
-        """Add a task, and join the parts that see the tiles that it sees."""
-        self._tasks.add(task)
+    def _accepts(self, task: int, footprint: Footprint) -> bool:
+        facts = self._facts
+        added = facts.program.tasks[task]
+        if self._footprint is None:
+            # What is there has no kernel.
+            return False
+        return (
+            constraints.same_domain(facts.program.tasks[self._tasks[0]], added)
+            and not any(
+                dependence.refusal and dependence.writer in self._members
+                for dependence in facts.dependences[task]
+            )
+            and all(
+                other.annotations == added.annotations
+                or constraints.same_annotations(other, added).accepted
+                for other in self._annotated
+            )
+            and self._footprint.fits(footprint, facts.options)
+        )
+
+    def _join_parts(self, task: int) -> None:
+        """Join the parts that see the tiles that a task sees."""
         self._part[task] = task
-        writers, constants = self._facts.program.writers, self._facts.constants
-        for access in self._facts.program.tasks[task].accesses:
-            if writers.get(access.store, -1) in constants:
-                continue
-            tile = access.store, id(access.partition)
-            other = self._seen.setdefault(tile, task)
-            self._part[self._find(other)] = self._find(task)
+        for dependence in self._facts.dependences[task]:
+            if dependence.writer in self._members:
+                self._part[self._find(dependence.writer)] = task
+        for read in self._facts.reads[task]:
+            if read.tile is not None:
+                other = self._seen.setdefault(read.tile, task)
+                self._part[self._find(other)] = task
 
     def parts(self) -> list[tuple[int, ...]]:
         """Return the tasks, those together that have tiles in common."""
         parts: dict[int, list[int]] = {}
-        for task in sorted(self._tasks):
+        for task in self._tasks:
             parts.setdefault(self._find(task), []).append(task)
         return [tuple(part) for part in parts.values()]
 

@@ -12,15 +12,17 @@ paper's: if they were, merging starts again from those.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dask_diffuse.fusion import constraints
 from dask_diffuse.fusion.cost import is_slow_in_numpy
-from dask_diffuse.fusion.facts import Facts, Finding, Footprint
+from dask_diffuse.fusion.facts import Dependence, Facts, Finding
+from dask_diffuse.fusion.footprint import Footprint
 from dask_diffuse.fusion.greedy import greedy_groups
 from dask_diffuse.fusion.quotient import Quotient
 from dask_diffuse.ir.decision import Rule
+from dask_diffuse.ir.task import IndexTask
 
 __all__ = ["Grouped", "group_tasks"]
 
@@ -51,73 +53,86 @@ def group_tasks(facts: Facts) -> Grouped:
     grouping.merge_all()
     greedy = greedy_groups(facts)
     if len(greedy) < grouping.num_parts:
-        grouping = _Grouping(facts)
-        grouping.start_from(greedy)
+        grouping = _Grouping(facts, greedy)
         grouping.merge_all()
-    kept = [group for group in grouping.groups() if _pays(facts, group)]
+    groups = grouping.groups()
+    alone = [group for group in groups if not _pays(facts, group)]
     findings = [*facts.refusals, *grouping.findings()]
-    findings += [
-        Finding(Rule.COST, False, group[0])
-        for group in grouping.groups()
-        if not _pays(facts, group)
-    ]
-    return Grouped(tuple(kept), tuple(findings))
+    findings += (Finding(Rule.COST, False, group[0]) for group in alone)
+    kept = tuple(group for group in groups if _pays(facts, group))
+    return Grouped(kept, tuple(findings))
 
 
 def _pays(facts: Facts, group: tuple[int, ...]) -> bool:
     """Whether a kernel for a group beats NumPy."""
     return (
         len(group) > 1
-        or bool(facts.constants_of(set(group)))
+        or bool(facts.constants_of(group))
         or is_slow_in_numpy(facts.program.tasks[group[0]])
     )
 
 
 class _Grouping:
-    """Groups under construction."""
+    """Groups under construction.
 
-    def __init__(self, facts: Facts) -> None:
+    Parameters
+    ----------
+    facts
+        Of the program.
+    start
+        Groups that are known to be legal, to start from.
+    """
+
+    def __init__(self, facts: Facts, start: Iterable[tuple[int, ...]] = ()) -> None:
         self._facts = facts
         self._tasks = facts.program.tasks
         self._quotient = Quotient(len(self._tasks))
-        refused = {
-            (dependence.writer, dependence.reader)
-            for dependence in facts.dependences
-            if not dependence.finding.accepted
+        self._members: dict[int, list[int]] = {}
+        self._footprint: dict[int, Footprint] = {}
+        # Of the tasks of a group, one for each set of annotations.
+        self._annotated: dict[int, list[IndexTask]] = {}
+        self._refused: dict[tuple[int, int], tuple[Rule, tuple[int, int]]] = {}
+        self._num_opaque = 0
+        # Dependences that might still be merged along.
+        self._open: list[Dependence] = []
+        first_of = {task: group[0] for group in start for task in group}
+        for task in facts.order:
+            along = self._add(task)
+            if first_of.get(task, task) != task:
+                self._merge(*map(self._quotient.find, (first_of[task], task)))
+            # Merging as tasks come keeps ranks of later ones from being raised again
+            # and again.
+            self._open += self._not_merged(along)
+
+    def _add(self, task: int) -> list[Dependence]:
+        """Add a task as a group of its own, and return what it may be merged along."""
+        facts = self._facts
+        dependences = facts.dependences[task]
+        may_merge = {d.writer for d in dependences} - {
+            d.writer for d in dependences if d.refusal
         }
-        for writer, reader in facts.edges:
-            is_barrier = (
-                writer not in facts.fusible
-                or reader not in facts.fusible
-                or (writer, reader) in refused
-            )
-            self._quotient.add_dependence(writer, reader, is_barrier)
-        self._members = {task: {task} for task in facts.fusible}
-        # Upper bounds: what two groups share is counted twice until it matters.
-        self._size = {task: facts.footprint({task}) for task in facts.fusible}
-        self._annotated = {task: [self._tasks[task]] for task in facts.fusible}
+        for writer in facts.writers[task]:
+            self._quotient.add_dependence(writer, task, writer not in may_merge)
+        if task not in facts.fusible:
+            self._num_opaque += 1
+            return []
+        self._members[task] = [task]
+        self._footprint[task] = Footprint(facts, task)
+        self._annotated[task] = [self._tasks[task]]
+        # The last writer first: what is written just before is what most likely nobody
+        # else needs.
+        return sorted((d for d in dependences if not d.refusal), key=_by_last_writer)
 
     @property
     def num_parts(self) -> int:
-        """Number of groups, counting tasks that have no kernel, but not constants."""
-        facts = self._facts
-        others = len(facts.live) - len(facts.constants) - len(facts.fusible)
-        return others + sum(1 for _ in self._roots())
+        """Number of groups, and of tasks that have no kernel."""
+        return self._num_opaque + len(self._members)
 
     def groups(self) -> list[tuple[int, ...]]:
         """Return the tasks of each group, each group after what it reads."""
         rank = self._quotient.rank
-        found = [(rank(g), tuple(sorted(self._members[g]))) for g in self._roots()]
-        return [members for _, members in sorted(found)]
-
-    def _roots(self) -> Iterable[int]:
-        return (g for g in self._facts.fusible if self._quotient.find(g) == g)
-
-    def start_from(self, groups: Iterable[tuple[int, ...]]) -> None:
-        """Merge the tasks of each group, which have to be known to be legal."""
-        for group in groups:
-            for task in group[1:]:
-                self._merge(self._quotient.find(group[0]), self._quotient.find(task))
+        found = [(rank(group), sorted(self._members[group])) for group in self._members]
+        return [tuple(members) for _, members in sorted(found)]
 
     def merge_all(self) -> None:
         """Merge as long as something can be merged."""
@@ -125,30 +140,26 @@ class _Grouping:
         before = self.num_parts + 1
         while self.num_parts < before:
             before = self.num_parts
-            self._merge_dependences()
+            self._open = self._not_merged(self._open)
             self._merge_sideways(readers)
 
-    def _merge_dependences(self) -> None:
-        # By reader, the last writer first: what is written just before is what most
-        # likely nobody else needs.
-        for dependence in sorted(
-            (d for d in self._facts.dependences if d.finding.accepted),
-            key=lambda d: (d.reader, -d.writer),
-        ):
-            self._try_merge(dependence.writer, dependence.reader)
+    def _not_merged(self, dependences: Iterable[Dependence]) -> list[Dependence]:
+        """Merge along dependences, and return those where that is not legal."""
+        return [
+            dependence
+            for dependence in dependences
+            if not self._try_merge(dependence.writer, dependence.reader)
+        ]
 
     def _readers_of_tiles(self) -> list[list[int]]:
         """Return the tasks that read the same tiles, for all tiles read repeatedly."""
-        facts = self._facts
         readers: dict[tuple[str, int], list[int]] = {}
-        writers = facts.program.writers
-        for task in sorted(facts.fusible):
-            for access in self._tasks[task].reads:
-                if writers.get(access.store, -1) in facts.constants:
-                    continue
-                tasks = readers.setdefault((access.store, id(access.partition)), [])
-                if not tasks or tasks[-1] != task:
-                    tasks.append(task)
+        for task in self._facts.order:
+            for read in self._facts.reads[task]:
+                if read.tile is not None:
+                    tasks = readers.setdefault(read.tile, [])
+                    if not tasks or tasks[-1] != task:
+                        tasks.append(task)
         return [tasks for tasks in readers.values() if len(tasks) > 1]
 
     def _merge_sideways(self, readers: list[list[int]]) -> None:
@@ -175,26 +186,40 @@ class _Grouping:
     def _merge(self, first: int, second: int) -> None:
         kept = self._quotient.merge(first, second)
         gone = second if kept == first else first
-        mine, others = self._size[kept], self._size.pop(gone)
-        self._size[kept] = Footprint(
-            mine.values + others.values, mine.arrays + others.arrays
-        )
-        self._members[kept] |= self._members.pop(gone)
+        self._members[kept] += self._members.pop(gone)
+        self._footprint[kept].absorb(self._footprint.pop(gone))
         annotated = self._annotated[kept]
         for task in self._annotated.pop(gone):
             if all(task.annotations != other.annotations for other in annotated):
                 annotated.append(task)
 
     def _refused_by(self, first: int, second: int) -> Rule | None:
-        """Return the rule that keeps two groups apart, the cheapest to ask first."""
+        """Return the rule that keeps two groups apart.
+
+        It is still the same if neither has been merged with others meanwhile.
+        """
+        if first > second:
+            first, second = second, first
+        sizes = len(self._members[first]), len(self._members[second])
+        known = self._refused.get((first, second))
+        if known is not None and known[1] == sizes:
+            return known[0]
+        rule = self._check(first, second)
+        if rule is not None:
+            self._refused[first, second] = rule, sizes
+        return rule
+
+    def _check(self, first: int, second: int) -> Rule | None:
+        """Ask the rules that keep two groups apart, the cheapest first."""
         tasks = self._tasks
-        if not constraints.launch_domain(tasks[first], tasks[second]).accepted:
+        if not constraints.same_domain(tasks[first], tasks[second]):
             return Rule.LAUNCH_DOMAIN
         if self._quotient.has_barrier(first, second):
             return Rule.TRUE_DEPENDENCE
         if self._conflict(first, second) is not None:
             return Rule.ANNOTATIONS
-        if not self._fits(first, second):
+        mine, others = self._footprint[first], self._footprint[second]
+        if not mine.fits(others, self._facts.options):
             return Rule.LIMIT
         if self._quotient.path_between(first, second) is not None:
             return Rule.CONVEXITY
@@ -210,65 +235,52 @@ class _Grouping:
                     return one.id, other.id
         return None
 
-    def _fits(self, first: int, second: int) -> bool:
-        """Whether the kernel of two groups would stay within the limits."""
-        options = self._facts.options
-        mine, others = self._size[first], self._size[second]
-        bound = Footprint(mine.values + others.values, mine.arrays + others.arrays)
-        if bound.fits(options):
-            return True
-        for group in (first, second):
-            self._size[group] = self._facts.footprint(self._members[group])
-        return self._joint_size(first, second).fits(options)
-
-    def _joint_size(self, first: int, second: int) -> Footprint:
-        return self._facts.footprint(self._members[first] | self._members[second])
-
     def findings(self) -> list[Finding]:
         """Say for every boundary between groups why it is there."""
         find = self._quotient.find
         findings: list[Finding] = []
-        known: dict[tuple[int, int], Finding | None] = {}
-        for dependence in self._facts.dependences:
-            first, second = find(dependence.writer), find(dependence.reader)
-            if first == second or not dependence.finding.accepted:
-                findings.append(dependence.finding)
-                known[first, second] = dependence.finding
-            elif (first, second) not in known:
-                known[first, second] = self._explain(
-                    dependence.writer, dependence.reader
-                )
-                findings += filter(None, [known[first, second]])
+        known: set[tuple[int, int]] = set()
+        for task in self._facts.order:
+            for dependence in self._facts.dependences[task]:
+                first, second = find(dependence.writer), find(task)
+                if first == second or dependence.refusal:
+                    findings.append(dependence.finding())
+                    known.add((first, second))
+                elif (first, second) not in known:
+                    known.add((first, second))
+                    findings += self._explain(dependence.writer, task)
         for tasks in self._readers_of_tiles():
             for one, other in itertools.pairwise(tasks):
                 first, second = find(one), find(other)
-                if first == second or known.keys() & {(first, second), (second, first)}:
-                    continue
-                known[first, second] = self._explain(one, other)
-                findings += filter(None, [known[first, second]])
+                if first != second and not known & {(first, second), (second, first)}:
+                    known.add((first, second))
+                    findings += self._explain(one, other)
         return findings
 
-    def _explain(self, one: int, other: int) -> Finding | None:
-        """Return what keeps the groups of two tasks apart."""
+    def _explain(self, one: int, other: int) -> Iterator[Finding]:
+        """Yield what keeps the groups of two tasks apart."""
         first, second = self._quotient.find(one), self._quotient.find(other)
         match self._refused_by(first, second):
             case Rule.CONVEXITY:
                 between = self._quotient.path_between(first, second)
-                return Finding(Rule.CONVEXITY, False, one, other, between=between)
+                yield Finding(Rule.CONVEXITY, False, one, other, between=between)
             case Rule.ANNOTATIONS:
                 one, other = self._conflict(first, second) or (one, other)
-                return Finding(Rule.ANNOTATIONS, False, one, other)
+                yield Finding(Rule.ANNOTATIONS, False, one, other)
             case Rule.LIMIT:
-                size = self._joint_size(first, second)
+                mine, others = self._footprint[first], self._footprint[second]
+                values, arrays = mine.joint(others)
                 options = self._facts.options
-                return Finding(
+                yield Finding(
                     Rule.LIMIT,
                     False,
                     one,
                     other,
-                    values=(size.values, options.max_group_values),
-                    arrays=(size.arrays, options.max_group_arrays),
+                    values=(values, options.max_group_values),
+                    arrays=(arrays, options.max_group_arrays),
                 )
-            case _:
-                # A dependence with a finding of its own keeps them apart.
-                return None
+            # Otherwise it is a dependence with a finding of its own.
+
+
+def _by_last_writer(dependence: Dependence) -> int:
+    return -dependence.writer

@@ -12,6 +12,7 @@ for one looks at a few groups, not at all of them.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 
 __all__ = ["Quotient"]
@@ -38,7 +39,8 @@ class Quotient:
     def add_dependence(self, before: int, after: int, is_barrier: bool) -> None:
         """Say that task `after` reads what task `before` writes.
 
-        For tasks in an order in which they can run, before any are merged.
+        Tasks come in an order in which they can run. Those before may have been merged
+        already, and `after` is still alone.
 
         Parameters
         ----------
@@ -49,10 +51,11 @@ class Quotient:
         """
         if before >= after:
             raise ValueError(f"task {after} reads what task {before} writes")
-        is_barrier = is_barrier or self._preds[after].get(before, False)
-        self._preds[after][before] = is_barrier
-        self._succs[before][after] = is_barrier
-        self._rank[after] = max(self._rank[after], self._rank[before] + 1)
+        group = self.find(before)
+        is_barrier = is_barrier or self._preds[after].get(group, False)
+        self._preds[after][group] = is_barrier
+        self._succs[group][after] = is_barrier
+        self._rank[after] = max(self._rank[after], self._rank[group] + 1)
 
     def find(self, task: int) -> int:
         """Return the group of a task."""
@@ -79,22 +82,25 @@ class Quotient:
     def path_between(self, first: int, second: int) -> int | None:
         """Return a group on a path that leaves the two groups and comes back, or None.
 
-        Searches from both ends at once and stops when one of them is exhausted: a
-        group that hardly anything depends on is cheap to merge however far it is.
+        Searches from both ends and stops when one of them is exhausted, or both meet.
+        It goes on where it has seen least: a group that few depend on is cheap to merge
+        however far it is, and so is one that very many depend on.
         """
         if self._rank[first] > self._rank[second]:
             first, second = second, first
         low, high = self._rank[first], self._rank[second]
         if high - low < 2:
             return None
-        ahead, behind = _Search(first, second), _Search(second, first)
-        while True:
-            found = ahead.step(self._succs, self._rank, low, high, behind.seen)
-            if found is not None or ahead.is_exhausted:
+        ahead = _Search(first, second, self._succs)
+        behind = _Search(second, first, self._preds)
+        while ahead.cost and behind.cost:
+            search, other = ahead, behind
+            if behind.cost < ahead.cost:
+                search, other = behind, ahead
+            found = search.step(self._rank, low, high, other.seen)
+            if found is not None:
                 return found
-            found = behind.step(self._preds, self._rank, low, high, ahead.seen)
-            if found is not None or behind.is_exhausted:
-                return found
+        return None
 
     def merge(self, first: int, second: int) -> int:
         """Make two groups one, and return it. It must be convex."""
@@ -112,43 +118,51 @@ class Quotient:
         return len(self._preds[group]) + len(self._succs[group])
 
     def _raise_successors(self, group: int) -> None:
-        pending = [group]
+        """Give groups that depend on a group ranks above its own, each one once."""
+        rank = self._rank
+        # By their old ranks, groups come after those that they depend on.
+        pending = [(-1, group)]
+        waiting = {group}
         while pending:
-            raised = pending.pop()
-            least = self._rank[raised] + 1
+            raised = heapq.heappop(pending)[1]
+            least = rank[raised] + 1
             for after in self._succs[raised]:
-                if self._rank[after] < least:
-                    self._rank[after] = least
-                    pending.append(after)
+                if rank[after] >= least:
+                    continue
+                if after not in waiting:
+                    waiting.add(after)
+                    heapq.heappush(pending, (rank[after], after))
+                rank[after] = least
 
 
 class _Search:
     """One end of a search for paths: breadth first, from one group to another."""
 
-    def __init__(self, start: int, goal: int) -> None:
+    def __init__(self, start: int, goal: int, neighbors: list[dict[int, bool]]) -> None:
         self.seen: set[int] = set()
         self._start = start
         self._goal = goal
+        self._neighbors = neighbors
         self._pending = deque([start])
+        self._num_looked_at = 0
 
     @property
-    def is_exhausted(self) -> bool:
-        """Whether there is nowhere left to go."""
-        return not self._pending
+    def cost(self) -> int:
+        """How much one has looked at after another step; 0 if nothing is left to do."""
+        if not self._pending:
+            return 0
+        return self._num_looked_at + len(self._neighbors[self._pending[0]]) + 1
 
     def step(
-        self,
-        neighbors: list[dict[int, bool]],
-        rank: list[int],
-        low: int,
-        high: int,
-        others: set[int],
+        self, rank: list[int], low: int, high: int, others: set[int]
     ) -> int | None:
         """Look at the neighbors of one group; return one that is on a path."""
+        self._num_looked_at = self.cost
         group = self._pending.popleft()
-        for neighbor in neighbors[group]:
+        is_start = group == self._start
+        for neighbor in self._neighbors[group]:
             if neighbor == self._goal:
-                if group == self._start:
+                if is_start:
                     continue
                 return group
             if neighbor in others:

@@ -99,9 +99,9 @@ def _pair_faults(plan: FusionPlan, group: FusionGroup) -> Iterator[str]:
         for position, access in enumerate(task.reads):
             writer = plan.program.writers.get(access.store)
             if writer is not None and writer in group.tasks:
-                decision = constraints.check_dependence(tasks[writer], task, position)
-                if not decision.accepted:
-                    yield str(decision)
+                refusal = constraints.check_dependence(tasks[writer], task, position)
+                if refusal is not None:
+                    yield str(refusal)
 
 
 def _store_faults(

@@ -188,9 +188,9 @@ class IndexTask:
     @property
     def reads(self) -> tuple[Access, ...]:
         """Accesses with `Privilege.READ`, in order."""
-        return tuple(a for a in self.accesses if a.privilege is Privilege.READ)
+        return tuple([a for a in self.accesses if a.privilege is Privilege.READ])
 
     @property
     def writes(self) -> tuple[Access, ...]:
         """Accesses with `Privilege.WRITE` or `Privilege.REDUCE`, in order."""
-        return tuple(a for a in self.accesses if a.privilege is not Privilege.READ)
+        return tuple([a for a in self.accesses if a.privilege is not Privilege.READ])
