@@ -94,19 +94,20 @@ def read_options(**changes: Any) -> Options:
     return options.replace(**changes) if changes else options
 
 
-def _frozen(configured: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _frozen(configured: Mapping[str, Any]) -> tuple[tuple[str, type, Any], ...]:
+    # With the type, since False and 0 are equal and not both allowed.
     return tuple(
-        (name, tuple(value) if isinstance(value, list) else value)
+        (name, type(value), tuple(value) if isinstance(value, list) else value)
         for name, value in configured.items()
     )
 
 
-@lru_cache(maxsize=16, typed=True)
+@lru_cache(maxsize=16)
 def _options(
-    configured: tuple[tuple[str, Any], ...], environment: tuple[str | None, ...]
+    configured: tuple[tuple[str, type, Any], ...], environment: tuple[str | None, ...]
 ) -> Options:
     options = Options()
-    for key, value in configured:
+    for key, _, value in configured:
         name = key.replace("-", "_")
         if name == "enabled":
             continue
