@@ -28,6 +28,7 @@ __all__ = ["Accumulator", "Plane", "accumulator"]
 
 _DOUBLE = np.dtype(np.float64)
 _WORD = np.dtype(np.int64)
+_NOWHERE = 2**63 - 1
 
 State = tuple[str, ...]
 """One vector for each plane."""
@@ -63,8 +64,10 @@ class Accumulator:
     planes
         What is kept.
     update
-        Writes code that takes the values of one element per lane; the last of them is
-        the position, for those that want it.
+        Writes code that takes the values of one element per lane, where a mask holds;
+        the last of them is the position, for those that want it. What the other lanes
+        take in changes nothing: were they left out when the state is stored, the
+        processor could not hand what is stored on to the next load.
     merge
         Writes code that joins two states.
     finish
@@ -76,7 +79,7 @@ class Accumulator:
     """
 
     planes: tuple[Plane, ...]
-    update: Callable[[VectorEmitter, State, list[Parts]], State]
+    update: Callable[[VectorEmitter, State, list[Parts], str], State]
     merge: Callable[[VectorEmitter, State, State], State]
     finish: Callable[[VectorEmitter, State], list[Parts]]
     dtypes: tuple[np.dtype, ...]
@@ -120,10 +123,11 @@ def _sum(source: np.dtype, dtype: np.dtype) -> Accumulator:
         return _plain("add", 0, source, dtype)
     count = 2 if dtype.kind == "c" else 1
 
-    def update(v: VectorEmitter, state: State, values: list[Parts]) -> State:
+    def update(v: VectorEmitter, state: State, values: list[Parts], mask: str) -> State:
         parts = v.cast(values[0], source, dtype)
         result: State = ()
         for i, part in enumerate(parts):
+            part = v.select(mask, part, v.constant("double", 0), "double")
             result += _add_exactly(v, state[2 * i], state[2 * i + 1], part)
         return result
 
@@ -136,9 +140,7 @@ def _sum(source: np.dtype, dtype: np.dtype) -> Accumulator:
 
     def finish(v: VectorEmitter, state: State) -> list[Parts]:
         return [
-            tuple(
-                _total(v, state[i], state[i + 1]) for i in range(0, 2 * count, 2)
-            )
+            tuple(_total(v, state[i], state[i + 1]) for i in range(0, 2 * count, 2))
         ]
 
     planes = (Plane("double", 0), Plane("double", 0)) * count
@@ -186,10 +188,14 @@ def _plain(op: str, start: int, source: np.dtype, dtype: np.dtype) -> Accumulato
             v.binary(word, type_, x, y) for x, y in zip(left, right, strict=True)
         )
 
-    def update(v: VectorEmitter, state: State, values: list[Parts]) -> State:
+    def update(v: VectorEmitter, state: State, values: list[Parts], mask: str) -> State:
         # The dtype first: integers wrap, floats round to it.
         value = v.cast(v.cast(values[0], source, dtype), dtype, inner)
-        return join(v, state, value)
+        masked = tuple(
+            v.select(mask, part, v.constant(type_, neutral), type_)
+            for part, neutral in zip(value, starts, strict=True)
+        )
+        return join(v, state, masked)
 
     def finish(v: VectorEmitter, state: State) -> list[Parts]:
         return [v.cast(state, inner, dtype)]
@@ -218,9 +224,11 @@ def _logic(name: str, source: np.dtype, dtype: np.dtype) -> Accumulator:
     def merge(v: VectorEmitter, left: State, right: State) -> State:
         return (v.binary(word, "i8", left[0], right[0]),)
 
-    def update(v: VectorEmitter, state: State, values: list[Parts]) -> State:
+    def update(v: VectorEmitter, state: State, values: list[Parts], mask: str) -> State:
         (truth,) = v.cast(values[0], source, boolean)
-        return merge(v, state, (v.convert("zext", truth, "i1", "i8"),))
+        octets = v.convert("zext", truth, "i1", "i8")
+        octets = v.select(mask, octets, v.constant("i8", start), "i8")
+        return merge(v, state, (octets,))
 
     def finish(v: VectorEmitter, state: State) -> list[Parts]:
         truth = v.test("icmp ne", "i8", state[0], v.constant("i8", 0))
@@ -241,14 +249,17 @@ def _extremum(name: str, source: np.dtype, dtype: np.dtype) -> Accumulator:
     def merge(v: VectorEmitter, left: State, right: State) -> State:
         (old,), (new,) = left, right
         better = v.compare("less" if smallest else "greater", kept, new, old)
+        best = v.select(better, new, old, type_)
         if kept.kind == "f":
             candidate = old if skips_nan else new
             isnan = v.test("fcmp uno", type_, candidate, candidate)
-            better = v.binary("or", "i1", better, isnan)
-        return (v.select(better, new, old, type_),)
+            best = v.select(isnan, new, best, type_)
+        return (best,)
 
-    def update(v: VectorEmitter, state: State, values: list[Parts]) -> State:
-        return merge(v, state, v.cast(values[0], source, kept))
+    def update(v: VectorEmitter, state: State, values: list[Parts], mask: str) -> State:
+        (value,) = v.cast(values[0], source, kept)
+        value = v.select(mask, value, v.constant(type_, start), type_)
+        return merge(v, state, (value,))
 
     def finish(v: VectorEmitter, state: State) -> list[Parts]:
         return [v.cast(v.cast(state, kept, source), source, dtype)]
@@ -272,9 +283,7 @@ def _arg(name: str, source: np.dtype, dtype: np.dtype) -> Accumulator:
             better = v.binary(
                 "or", "i1", better, v.binary("and", "i1", new_nan, old_number)
             )
-            both = v.binary(
-                "and", "i1", new_nan, v.test("fcmp uno", type_, old, old)
-            )
+            both = v.binary("and", "i1", new_nan, v.test("fcmp uno", type_, old, old))
             same = v.binary("or", "i1", same, both)
         earlier = v.test("icmp slt", "i64", new_place, old_place)
         first = v.binary("and", "i1", same, earlier)
@@ -284,14 +293,17 @@ def _arg(name: str, source: np.dtype, dtype: np.dtype) -> Accumulator:
             v.select(better, new_place, old_place, "i64"),
         )
 
-    def update(v: VectorEmitter, state: State, values: list[Parts]) -> State:
+    def update(v: VectorEmitter, state: State, values: list[Parts], mask: str) -> State:
         (value,) = v.cast(values[0], source, kept)
-        return merge(v, state, (value, values[-1][0]))
+        value = v.select(mask, value, v.constant(type_, start), type_)
+        nowhere = v.constant("i64", _NOWHERE)
+        place = v.select(mask, values[-1][0], nowhere, "i64")
+        return merge(v, state, (value, place))
 
     def finish(v: VectorEmitter, state: State) -> list[Parts]:
         return [v.cast(v.cast(state[:1], kept, source), source, dtype), state[1:]]
 
-    planes = (Plane(type_, start), Plane("i64", 2**63 - 1))
+    planes = (Plane(type_, start), Plane("i64", _NOWHERE))
     return Accumulator(
         planes, update, merge, finish, (dtype, _WORD), wants_position=True
     )
@@ -311,25 +323,24 @@ def _moments(dtypes: tuple[np.dtype, ...], dtype: np.dtype) -> Accumulator:
     def op(v: VectorEmitter, name: str, x: str, y: str) -> str:
         return v.binary(name, "double", x, y)
 
-    def update(v: VectorEmitter, state: State, values: list[Parts]) -> State:
+    def update(v: VectorEmitter, state: State, values: list[Parts], mask: str) -> State:
         count, total, lost, squares = state
         one, zero = v.constant("double", 1), v.constant("double", 0)
         (value,) = v.cast(v.cast(values[0], dtypes[0], dtype), dtype, _DOUBLE)
-        new_count = op(v, "fadd", count, one)
+        if len(dtypes) == 2:
+            (valid,) = v.cast(values[1], dtypes[1], np.dtype(bool))
+            mask = v.binary("and", "i1", mask, valid)
+        value = v.select(mask, value, zero, "double")
+        new_count = op(v, "fadd", count, v.select(mask, one, zero, "double"))
         new_total, new_lost = _add_exactly(v, total, lost, value)
         distance = op(v, "fsub", op(v, "fmul", new_count, value), new_total)
         pairs = op(v, "fmul", new_count, count)
         share = op(v, "fdiv", op(v, "fmul", distance, distance), pairs)
         # The first value deviates from nothing.
         several = v.test("fcmp ogt", "double", count, zero)
+        several = v.binary("and", "i1", several, mask)
         share = v.select(several, share, zero, "double")
-        new = (new_count, new_total, new_lost, op(v, "fadd", squares, share))
-        if len(dtypes) == 1:
-            return new
-        (valid,) = v.cast(values[1], dtypes[1], np.dtype(bool))
-        return tuple(
-            v.select(valid, x, y, "double") for x, y in zip(new, state, strict=True)
-        )
+        return new_count, new_total, new_lost, op(v, "fadd", squares, share)
 
     def merge(v: VectorEmitter, left: State, right: State) -> State:
         zero = v.constant("double", 0)

@@ -1,7 +1,8 @@
 """The driver: one function, the same for all kernels, that walks blocks in tiles.
 
-``void drive(ptr table)`` reads everything from a table of 64-bit words, which it also
-uses as its working memory; `Table` says what lies where. The innermost two axes of the
+``void drive(ptr call)`` is given a table of 64-bit words that says all about the walk
+but for addresses (`Table` says what lies where), and the addresses (`Call`). It makes a
+copy of the table in scratch memory, and puts the addresses in. The innermost two axes of the
 walk are cut into tiles of `rows` x `columns` elements, few enough that what is packed
 stays in the first-level cache. For each tile the driver
 
@@ -29,6 +30,7 @@ from dask_diffuse.codegen.text import FunctionText
 
 __all__ = [
     "AccumulatorMode",
+    "Call",
     "MAX_PLANES",
     "OperandKind",
     "OperandMode",
@@ -72,6 +74,18 @@ class Table:
     ACCUMULATOR = TO + MAX_PLANES
 
 
+class Call:
+    """What the driver is called with, in words: the table, and addresses to put in.
+
+    A relocation is a pair of words: a place in the table, and the number of the address
+    to be added to what is there. Address 0 is that of scratch memory, at the beginning
+    of which the table is copied; the others are as whoever made the table wants them.
+    """
+
+    TABLE, NUM_WORDS, RELOCATIONS, NUM_RELOCATIONS = range(4)
+    ADDRESSES = 4
+
+
 class OperandKind:
     """What an operand is."""
 
@@ -93,8 +107,20 @@ class AccumulatorMode:
 def driver_functions() -> str:
     """Return the text of the driver and of what it calls."""
     copies = "".join(_copy(size) for size in _SIZES)
-    return copies + _copy_any() + _count() + _tile_operand() + _tail_operand() + (
-        _tail_back() + _accumulator_entries() + _fold_tile() + _tile() + _drive()
+    return (
+        copies
+        + _copy_any()
+        + _count()
+        + _tile_operand()
+        + _tail_operand()
+        + (
+            _tail_back()
+            + _accumulator_entries()
+            + _fold_tile()
+            + _tile()
+            + _walk()
+            + _drive()
+        )
     )
 
 
@@ -184,9 +210,7 @@ def _count() -> str:
         ),
     )
     with text.loop("%rows") as row:
-        start = text.math(
-            "add", "%start", text.math("mul", row.index, "%row_step")
-        )
+        start = text.math("add", "%start", text.math("mul", row.index, "%row_step"))
         target = text.at("i64", "%to", text.math("mul", row.index, "%columns"))
         with text.loop("%columns") as column:
             value = text.math(
@@ -328,9 +352,7 @@ def _accumulator_entries() -> str:
 
 def _fold_tile() -> str:
     """Fold the accumulators of a tile into those of the results."""
-    text = FunctionText(
-        "fold_tile", (("ptr", "%record"),)
-    )
+    text = FunctionText("fold_tile", (("ptr", "%record"),))
     # The last tile of a run may be smaller than the first.
     seen_rows = text.word("%record", Table.SEEN_ROWS)
     seen_columns = text.word("%record", Table.SEEN_COLUMNS)
@@ -353,9 +375,7 @@ def _fold_tile() -> str:
     fold = text.pointer(text.word("%record", Table.FOLD))
     merge = text.pointer(text.word("%record", Table.MERGE))
     with text.loop(rows) as row:
-        kept = text.math(
-            "add", offset, text.math("mul", row.index, kept_row)
-        )
+        kept = text.math("add", offset, text.math("mul", row.index, kept_row))
         local = text.math("mul", row.index, columns)
         with text.loop(num_planes) as loop:
             plane = text.at("i64", "%record", loop.index)
@@ -423,14 +443,31 @@ def _find_accumulators(text: FunctionText, entries: str, done: str | int) -> Non
     with _accumulators(text) as record:
         first = text.word(record, Table.FIRST_ENTRY)
         entry = _record(text, entries, first, 2)
-        text.do(
-            f"call void @find_accumulators(ptr {record}, ptr {entry}, i64 {done})"
-        )
+        text.do(f"call void @find_accumulators(ptr {record}, ptr {entry}, i64 {done})")
 
 
 def _drive() -> str:
+    """Make a table for one call, and walk."""
+    text = FunctionText("drive", (("ptr", "%call"),))
+    addresses = text.at("i64", "%call", Call.ADDRESSES)
+    table = text.pointer(text.word(addresses, 0))
+    source = text.pointer(text.word("%call", Call.TABLE))
+    with text.loop(text.word("%call", Call.NUM_WORDS)) as loop:
+        text.set_word(text.word(source, loop.index), table, loop.index)
+    relocations = text.pointer(text.word("%call", Call.RELOCATIONS))
+    with text.loop(text.word("%call", Call.NUM_RELOCATIONS)) as loop:
+        relocation = _record(text, relocations, loop.index, 2)
+        place = text.word(relocation, 0)
+        address = text.word(addresses, text.word(relocation, 1))
+        address = text.math("add", text.word(table, place), address)
+        text.set_word(address, table, place)
+    text.do(f"call void @walk(ptr {table})")
+    return text.finish()
+
+
+def _walk() -> str:
     """Walk all tiles."""
-    text = FunctionText("drive", (("ptr", "%table"),))
+    text = FunctionText("walk", (("ptr", "%table"),))
     num_loops = text.word("%table", Table.NUM_LOOPS)
     loops = text.pointer(text.word("%table", Table.LOOPS))
     before = text.let("before", "alloca i64")
@@ -463,9 +500,7 @@ def _drive() -> str:
                 text.set_word(columns, record, Table.SEEN_COLUMNS)
                 is_ring = text.test("eq", mode, AccumulatorMode.RING)
                 ring = text.word(record, Table.RING)
-                _call_start(
-                    text, record, Table.LOCAL, text.choose(is_ring, ring, size)
-                )
+                _call_start(text, record, Table.LOCAL, text.choose(is_ring, ring, size))
         text.do(f"call void @tile(ptr %table, i64 {rows}, i64 {columns})")
         with _accumulators(text) as record:
             ends = text.test("slt", carry, text.word(record, Table.INNER))

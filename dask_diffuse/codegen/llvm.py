@@ -19,7 +19,14 @@ from dask_diffuse.codegen.target import Target
 from dask_diffuse.errors import CompileError, UnsupportedError
 from dask_diffuse.kernel.nest import Kernel
 
-__all__ = ["KernelSource", "assembly", "compile_source", "render_driver", "render_kernel", "target_machine"]
+__all__ = [
+    "KernelSource",
+    "assembly",
+    "compile_source",
+    "render_driver",
+    "render_kernel",
+    "target_machine",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,12 @@ def target_machine(target: Target) -> Any:
     _initialize()
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=target.cpu,
+        features=target.features,
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
     )
 
 

@@ -52,7 +52,12 @@ def load_parts(
 
 
 def store_parts(
-    text: FunctionText, value: Parts, base: str, offset: str, dtype: np.dtype, lanes: int
+    text: FunctionText,
+    value: Parts,
+    base: str,
+    offset: str,
+    dtype: np.dtype,
+    lanes: int,
 ) -> None:
     """Store consecutive elements; the reverse of `load_parts`."""
     wide, stored, scale, type_ = _in_memory(text, value, dtype, lanes)

@@ -151,9 +151,7 @@ class StripWriter:
 
     def emitter(self, text: FunctionText) -> VectorEmitter:
         """Return what writes instructions into a function."""
-        return VectorEmitter(
-            text, self.layout.lanes, self._library, self.intrinsics
-        )
+        return VectorEmitter(text, self.layout.lanes, self._library, self.intrinsics)
 
     def start(self, number: int) -> str:
         """Return the function that sets accumulators to their start.
@@ -213,9 +211,7 @@ class StripWriter:
             # LLVM 22 compiles a tree of shuffles of which one lane is used to wrong
             # code. Through memory, all lanes are used.
             text.do(f"store volatile {w} {value}, ptr {place}, align 64")
-            one = text.let(
-                "one", f"load volatile {plane.type_}, ptr {place}, align 64"
-            )
+            one = text.let("one", f"load volatile {plane.type_}, ptr {place}, align 64")
             old = text.load(plane.type_, target, plane.itemsize)
             for values_, scalar in ((into, old), (folded, one)):
                 values_.append(
@@ -246,7 +242,12 @@ class StripWriter:
             old = self._load_planes(text, reduction, targets, loop.index)
             new = self._load_planes(text, reduction, sources, loop.index)
             state = reduction.merge(v, tuple(old), tuple(new))
-            self.store_planes(text, v, reduction, targets, loop.index, mask, old, state)
+            # Accumulators past the end are of other results.
+            for i, plane in enumerate(reduction.planes):
+                value = v.select(mask, state[i], old[i], plane.type_)
+                pointer = text.at(plane.type_, targets[i], loop.index)
+                wide = vector(self.layout.lanes, plane.type_)
+                text.store(wide, value, pointer, plane.itemsize)
         return text.finish()
 
     def finish(self, number: int) -> str:
@@ -299,24 +300,6 @@ class StripWriter:
             numbers = vector_of(type_, range(lanes))
         wide = vector(lanes, type_)
         return text.let("mask", f"icmp sgt {wide} {left}, {numbers}")
-
-    def store_planes(
-        self,
-        text: FunctionText,
-        v: VectorEmitter,
-        reduction: Accumulator,
-        bases: list[str],
-        index: str,
-        mask: str,
-        old: list[str],
-        new: tuple[str, ...],
-    ) -> None:
-        """Store accumulators where a mask holds, and leave the others as they are."""
-        lanes = self.layout.lanes
-        for i, plane in enumerate(reduction.planes):
-            value = v.select(mask, new[i], old[i], plane.type_)
-            pointer = text.at(plane.type_, bases[i], index)
-            text.store(vector(lanes, plane.type_), value, pointer, plane.itemsize)
 
     def _tables(self, text: FunctionText, count: int) -> tuple[list[str], list[str]]:
         return tuple(  # type: ignore[return-value]
@@ -419,9 +402,7 @@ class _StripBody:
         accumulates = [s for s in kernel.statements if isinstance(s, Accumulate)]
         if accumulates:
             mask = self._writer.lane_mask(self._text, self._index)
-        for statement, reduction in zip(
-            accumulates, layout.accumulators, strict=True
-        ):
+        for statement, reduction in zip(accumulates, layout.accumulators, strict=True):
             self._accumulate(statement, reduction, number, mask)
             number += len(reduction.planes)
 
@@ -486,16 +467,17 @@ class _StripBody:
         entries = range(entry, entry + len(reduction.planes))
         # All planes of one reduction walk alike.
         offset = self._offset(entry)
+        # Volatile, or LLVM makes a masked store of a choice between old and new.
         old = [
             text.load(
                 vector(lanes, plane.type_),
                 text.at(plane.type_, self._bases[e], offset),
                 plane.itemsize,
+                volatile=True,
             )
             for e, plane in zip(entries, reduction.planes, strict=True)
         ]
-        new = reduction.update(self._v, tuple(old), values)
-        bases = [self._bases[e] for e in entries]
-        self._writer.store_planes(
-            text, self._v, reduction, bases, offset, mask, old, new
-        )
+        new = reduction.update(self._v, tuple(old), values, mask)
+        for e, plane, value in zip(entries, reduction.planes, new, strict=True):
+            pointer = text.at(plane.type_, self._bases[e], offset)
+            text.store(vector(lanes, plane.type_), value, pointer, plane.itemsize)

@@ -137,10 +137,18 @@ class FunctionText:
         """Fill in a line that was reserved."""
         self._lines[line] = f"  {text}"
 
-    def load(self, type_: str, pointer: str, align: int | None = None) -> str:
+    def load(
+        self,
+        type_: str,
+        pointer: str,
+        align: int | None = None,
+        *,
+        volatile: bool = False,
+    ) -> str:
         """Load from memory."""
+        word = "load volatile" if volatile else "load"
         suffix = "" if align is None else f", align {align}"
-        return self.let("load", f"load {type_}, ptr {pointer}{suffix}")
+        return self.let("load", f"{word} {type_}, ptr {pointer}{suffix}")
 
     def store(
         self, type_: str, value: str, pointer: str, align: int | None = None
@@ -195,9 +203,7 @@ class FunctionText:
         more = self.let("more", f"icmp slt i64 {following}, {stop}")
         latch = self._block
         self.do(f"br i1 {more}, label %{body}, label %{end}")
-        self.fill(
-            line, f"{index} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]"
-        )
+        self.fill(line, f"{index} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]")
         loop.close(entry, latch)
         self.begin(end)
         loop.leave(entry, latch)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dask_diffuse.codegen.driver import Table
 from dask_diffuse.codegen.llvm import KernelSource, assembly, render_kernel
 from dask_diffuse.codegen.strip import StripLayout, strip_layout
 from dask_diffuse.codegen.target import host_target
@@ -28,17 +27,13 @@ from dask_diffuse.runtime.engine import (
     link,
     object_code,
 )
+from dask_diffuse.runtime.memory import address_of, aligned_address, thread_memory
 from dask_diffuse.runtime.walk import Walk, plan_walk
 
 __all__ = ["CompiledKernel", "forget_kernels", "get_kernel", "kernel_counts"]
 
 _WALKS = 64
 """How many patterns of shapes and strides a kernel remembers."""
-_SCRATCH_KEPT = 1 << 20
-"""Bytes of scratch memory that a thread keeps for its next call."""
-_RELATIVE = np.array(
-    [Table.LOOPS, Table.OPERANDS, Table.STEPS, Table.ACCUMULATORS], np.intp
-)
 
 
 class CompiledKernel:
@@ -61,7 +56,7 @@ class CompiledKernel:
         kernel: Kernel,
         layout: StripLayout,
         code: LinkedCode,
-        run: Callable[[int], None],
+        run: Callable[[bytes], None],
         options: Options,
     ) -> None:
         self.kernel = kernel
@@ -101,27 +96,19 @@ class CompiledKernel:
         walk = self._walks.get(pattern)
         if walk is None:
             walk = self._plan(pattern, arrays, extents)
-        table = walk.table.copy()
-        base = table.__array_interface__["data"][0]
-        table[_RELATIVE] += base
-        scratch = _scratch(walk.scratch_size)
-        table[walk.scratch_words] += scratch.__array_interface__["data"][0]
-        if walk.kept_size:
-            kept = np.empty(walk.kept_size, np.uint8)
-            table[walk.kept_words] += kept.__array_interface__["data"][0]
-        for word, array in zip(walk.inputs, arrays, strict=True):
-            table[word] = array.__array_interface__["data"][0]
-        if scalars:
-            values = np.array([tuple(scalars)], self._scalar_dtype)
-            table[Table.SCALARS] = values.__array_interface__["data"][0]
+        scratch, owner = thread_memory.scratch(walk.scratch_size)
+        kept = np.empty(walk.kept_size, np.uint8) if walk.kept_size else owner
+        values = np.array([tuple(scalars)], self._scalar_dtype)
+        addresses = [scratch, aligned_address(kept), address_of(values)]
+        addresses += map(address_of, arrays)
         results = []
         for result in walk.results:
             array = np.empty(result.shape, result.dtype)
-            table[result.word] = array.__array_interface__["data"][0]
+            addresses.append(address_of(array))
             if result.order is not None:
                 array = array.transpose(result.order)
             results.append(array)
-        self._run(base)
+        self._run(walk.pack.pack(*walk.head, *addresses))
         return results
 
     def source(self, form: str = "llvm") -> str:
@@ -225,7 +212,6 @@ _COUNTS = ("compiled", "memory_hits", "disk_hits", "failed", "compile_seconds")
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
 _entries: OrderedDict[tuple[str, bool], _Entry] = OrderedDict()
-_thread = threading.local()
 
 
 def _count(name: str, number: float = 1) -> None:
@@ -265,13 +251,3 @@ def _scalar_dtype(kernel: Kernel) -> np.dtype:
             "itemsize": 16 * count,
         }
     )
-
-
-def _scratch(size: int) -> np.ndarray:
-    """Return memory for one call. A thread keeps it, while it is warm in the cache."""
-    if size > _SCRATCH_KEPT:
-        return np.empty(size, np.uint8)
-    buffer: np.ndarray | None = getattr(_thread, "buffer", None)
-    if buffer is None or buffer.size < size:
-        buffer = _thread.buffer = np.empty(max(size, 1 << 15), np.uint8)
-    return buffer

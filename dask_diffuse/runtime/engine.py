@@ -114,8 +114,8 @@ def link(source: KernelSource, code: bytes) -> LinkedCode:
     return LinkedCode({name: owner[name] for name in source.functions}, owner)
 
 
-def drive(store: KernelStore | None) -> Callable[[int], None]:
-    """Return the driver: a function of the address of a table.
+def drive(store: KernelStore | None) -> Callable[[bytes], None]:
+    """Return the driver: a function of the words that `Call` describes.
 
     Parameters
     ----------
@@ -130,16 +130,16 @@ def drive(store: KernelStore | None) -> Callable[[int], None]:
 
 _lock = threading.RLock()
 _numbers = iter(range(1 << 62))
-_driver: list[Callable[[int], None]] = []
+_driver: list[Callable[[bytes], None]] = []
 
 
-def _make_driver(store: KernelStore | None) -> Callable[[int], None]:
+def _make_driver(store: KernelStore | None) -> Callable[[bytes], None]:
     source = render_driver(host_target())
     code, _ = object_code(source, store)
     linked = link(source, code)
     # A call through ctypes releases the interpreter for other threads.
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    function: Callable[[int], None] = prototype(linked.functions["drive"])
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+    function: Callable[[bytes], None] = prototype(linked.functions["drive"])
     _kept.append(linked)
     return function
 
@@ -173,6 +173,4 @@ def _linker() -> Any:
     import llvmlite.binding as llvm
 
     machine = target_machine(host_target())
-    return llvm.create_lljit_compiler(
-        machine, use_jit_link=False, suppress_errors=True
-    )
+    return llvm.create_lljit_compiler(machine, use_jit_link=False, suppress_errors=True)
