@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
 
 from dask_diffuse.kernel.construct import FunctionBuilder
 from dask_diffuse.kernel.function import Instruction, ScalarFunction
+from dask_diffuse.kernel.legalize import legalize
 from dask_diffuse.kernel.nest import Accumulate, Assign, Statement
 from dask_diffuse.kernel.printer import format_function, format_kernel
 from tests.unit.kernel.builders import elementwise, make_kernel
@@ -111,3 +113,22 @@ def test_same_kernels_print_the_same():
     assert format_kernel(elementwise("exp", "f8")) == format_kernel(
         elementwise("exp", "f8")
     )
+
+
+def test_the_documentation_shows_what_is_printed():
+    def write(b: FunctionBuilder) -> list[Statement]:
+        x, y = b.input(0, F8), b.input(1, np.dtype("i2"))
+        scaled = b.apply("multiply", x, b.literal(2.5))
+        larger = b.apply("maximum", scaled, y)
+        shifted = b.apply("left_shift", y, b.literal(3))
+        return [
+            Assign(larger.position, (1, 0)),
+            Accumulate("sum", (shifted.position,), (0,), np.dtype("i8")),
+        ]
+
+    arrays = [("f8", (0, 1)), ("i2", (1,))]
+    kernel = make_kernel(arrays, write, label="mul-maximum-sum")
+    page = Path(__file__).parents[3] / "docs" / "develop" / "kernels.md"
+    shown = page.read_text(encoding="utf-8")
+    assert f"```text\n{format_kernel(kernel)}\n```" in shown
+    assert f"```text\n{format_kernel(legalize(kernel))}\n```" in shown
