@@ -375,7 +375,7 @@ class _Operands:
     def _dep(self, dep: BlockwiseDep, index: tuple[str, ...]) -> _Shape:
         if type(dep) is not ArrayChunkShapeDep or index != self._layer.output_indices:
             kind = type(dep).__name__
-            raise UnsupportedError(f"the function is told where it is ({kind})")
+            raise UnsupportedError(f"the function is told which block it gets ({kind})")
         self.created = dep
         return _SHAPE
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask.utils import apply, funcname
+from dask.utils import apply, funcname, partial_by_order
 
 from dask_diffuse.dask_api import (
     Alias,
@@ -23,6 +23,7 @@ from dask_diffuse.dask_api import (
     enforce_dtype,
     execute_subgraph,
     isnull_block,
+    pass_extra_kwargs,
     select_blocks,
     sqrt_block,
 )
@@ -300,6 +301,26 @@ def _call_node(
     return call_function(builder, node.func, positional, named, depth=depth)
 
 
+def _by_order(
+    builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int
+) -> Value:
+    """Write out `dask.utils.partial_by_order`: arguments put in between others."""
+    function = kwargs.pop("function")
+    every = list(args)
+    for position, value in kwargs.pop("other"):
+        every.insert(position, value)
+    return call_function(builder, function, tuple(every), kwargs, depth=depth)
+
+
+def _told_where(
+    builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int
+) -> Value:
+    """Refuse `dask.array.core._pass_extra_kwargs`."""
+    raise UnsupportedError(
+        "the function is told which block it gets", Rule.UNKNOWN_FUNCTION.value
+    )
+
+
 def _create(builder: FunctionBuilder, args: Args, kwargs: Kwargs, depth: int) -> Value:
     """Write out what `dask.array.ones` and its kin call for each block."""
     function = args[0]
@@ -347,4 +368,6 @@ _WRAPPERS: dict[Function, _Wrapper] = {
     apply: _apply,
     create_blocks: _create,
     execute_subgraph: _subgraph,
+    partial_by_order: _by_order,
+    pass_extra_kwargs: _told_where,
 }

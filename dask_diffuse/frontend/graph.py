@@ -10,6 +10,7 @@ from dask_diffuse.frontend.arguments import import_arg_step
 from dask_diffuse.frontend.blockwise import BlockwiseImporter, Imported, layer_reads
 from dask_diffuse.frontend.chunks import Blocks, annotated_blocks, normalize_chunks
 from dask_diffuse.frontend.sources import (
+    describe_tasks,
     first_task,
     is_source,
     key_name,
@@ -125,10 +126,12 @@ class _Importer:
                 store = name
                 imported = import_arg_step(layer, name, self._table, self._blocks)
         except UnsupportedError as error:
-            rule = Rule(error.rule)
-            if rule is Rule.MATERIALIZED and not self._reads[name]:
-                rule = Rule.SOURCE
-            self._add_opaque(name, layer, origin, rule, error.message)
+            rule, detail = Rule(error.rule), error.message
+            if rule is Rule.MATERIALIZED:
+                detail = describe_tasks(layer)
+                if not self._reads[name]:
+                    rule = Rule.SOURCE
+            self._add_opaque(name, layer, origin, rule, detail)
         else:
             self._add(store, layer, origin, imported)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from dask.utils import funcname
+
 from dask_diffuse.dask_api import (
+    Alias,
     GraphNode,
     Key,
     Layer,
@@ -15,7 +18,14 @@ from dask_diffuse.dask_api import (
     finalize,
 )
 
-__all__ = ["first_task", "is_source", "key_name", "names_in_tasks", "single_task_reads"]
+__all__ = [
+    "describe_tasks",
+    "first_task",
+    "is_source",
+    "key_name",
+    "names_in_tasks",
+    "single_task_reads",
+]
 
 
 def key_name(key: Key) -> str:
@@ -54,6 +64,25 @@ def _first_leaf(nested: Any) -> Key | None:
         if not isinstance(args, list | tuple) or not args:
             return None
         nested = args[0]
+
+
+def describe_tasks(layer: Layer) -> str:
+    """Say what the tasks of a list do, going by one of them."""
+    found = first_task(layer)
+    if found is None:
+        return f"it is a {type(layer).__name__}"
+    _, task = found
+    if isinstance(task, Task):
+        if task.func is finalize:
+            return "it puts the blocks of the result together"
+        return f"it is a list of tasks that call {funcname(task.func)!r}"
+    if type(task) is tuple and task and callable(task[0]):
+        if len(task) == 2 and type(task[1]) is list:
+            return "it combines the results of blocks"
+        return f"it is a list of tasks that call {funcname(task[0])!r}"
+    if isinstance(task, Alias) or _has_keys(task):
+        return "it gives blocks of other layers a name"
+    return "it holds blocks"
 
 
 def is_source(task: Any) -> bool:

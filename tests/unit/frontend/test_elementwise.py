@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.special
 from dask.array.core import elemwise
+from dask.utils import partial_by_order
 from toolz import compose, curry
 
 from dask_diffuse.dask_api import Blockwise, HighLevelGraph
@@ -191,6 +192,9 @@ BLOCK_FUNCTIONS = {
     "blockwise": lambda a: da.blockwise(np.add, "ij", a.x, "ij", a.v, "j", dtype="f8"),
     "compose": lambda a: a.x.map_blocks(compose(np.sqrt, np.abs), dtype="f8"),
     "curry": lambda a: a.x.map_blocks(curry(np.add, 1.0), dtype="f8"),
+    "partial_by_order": lambda a: a.x.map_blocks(
+        partial_by_order, function=np.subtract, other=[(0, 1.0)], dtype="f8"
+    ),
     "erf": lambda a: a.x.map_blocks(scipy.special.erf),
     "ufunc of an array": lambda a: scipy.special.expit(a.y),
     "outer": lambda a: np.add.outer(a.w, a.v),

@@ -62,8 +62,8 @@ REFUSED = {
         lambda a: da.frompyfunc(lambda v: v, 1, 1)(a.x),
     ),
     "block id": (
-        Rule.UNKNOWN_FUNCTION,
-        "is not in the table",
+        Rule.UNSUPPORTED_ARGUMENT,
+        "told which block",
         lambda a: a.x.map_blocks(with_id, dtype="f8"),
     ),
     "fft": (Rule.UNKNOWN_FUNCTION, "'fft'", lambda a: da.fft.fft(a.v.rechunk(9))),
@@ -196,19 +196,25 @@ REFUSED = {
             np.add, "ijk", a.x, "ij", 1, None, new_axes={"k": 2}, dtype="f8"
         ),
     ),
-    "slice": (Rule.MATERIALIZED, "list of tasks", lambda a: a.x[1:, ::2]),
-    "rechunk": (Rule.MATERIALIZED, "list of tasks", lambda a: a.x.rechunk(2)),
+    "slice": (Rule.MATERIALIZED, "tasks that call 'getitem'", lambda a: a.x[1:, ::2]),
+    "rechunk": (Rule.MATERIALIZED, "", lambda a: a.x.rechunk(2)),
+    "combine": (Rule.MATERIALIZED, "combines", lambda a: a.x.sum()),
+    "cumsum": (Rule.MATERIALIZED, "", lambda a: a.x.cumsum(axis=0)),
     "concatenate": (
         Rule.MATERIALIZED,
-        "list of tasks",
+        "blocks of other layers",
         lambda a: da.concatenate([a.x, a.y]),
     ),
     "overlap": (
         Rule.MATERIALIZED,
-        "list of tasks",
+        "ArrayOverlapLayer",
         lambda a: da.overlap.overlap(a.x, 1, "none"),
     ),
-    "source": (Rule.SOURCE, "", lambda a: da.from_array(np.arange(9), chunks=3)),
+    "source": (
+        Rule.SOURCE,
+        "holds blocks",
+        lambda a: da.from_array(np.arange(9), chunks=3),
+    ),
     "random": (
         Rule.SOURCE,
         "",
