@@ -49,6 +49,8 @@ def import_arg_step(
         rule = Rule.UNKNOWN_DTYPE if known is None else known.rule
         raise UnsupportedError(f"of {source!r} {detail}", rule.value)
     chunks = known.chunks
+    if not chunks and chunks is not None:
+        raise UnsupportedError("there is no axis to search")
     assert isinstance(layer, MaterializedLayer)
     if (
         chunks is None

@@ -274,9 +274,10 @@ def _subgraph(
             pending += sorted(missing, key=str)
             continue
         values[key] = _call_node(builder, node, values, depth)
-    if type(values[wanted]) is not Value:
+    value = values[wanted]
+    if not isinstance(value, Value):
         raise UnsupportedError("a fused task that computes nothing")
-    return values[wanted]
+    return value
 
 
 def _call_node(

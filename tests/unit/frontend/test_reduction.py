@@ -170,6 +170,8 @@ REFUSED = {
         Rule.CONTRACTION,
         lambda a: a.y.map_blocks(np.sum, axis=1, drop_axis=1, dtype="f8"),
     ),
+    "no axes": (Rule.UNSUPPORTED_ARGUMENT, lambda a: a.s.sum()),
+    "no axes to search": (Rule.UNSUPPORTED_ARGUMENT, lambda a: a.s.argmax()),
     "float16": (Rule.UNSUPPORTED_DTYPE, lambda a: a.y.sum(dtype="f2")),
 }
 
