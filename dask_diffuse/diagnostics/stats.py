@@ -10,6 +10,7 @@ from typing import Any
 
 from dask_diffuse.fusion import plan_counts
 from dask_diffuse.optimizer import hook_counts
+from dask_diffuse.report.groups import size_text
 from dask_diffuse.runtime.counters import call_counters
 
 __all__ = ["ProcessStats", "Stats", "stats"]
@@ -35,8 +36,10 @@ class ProcessStats:
         Of the back end: kernels compiled, found in memory and on disk, failed, and the
         seconds spent on compiling.
     calls
-        Of the fused tasks: ``calls`` of kernels, ``scalar_calls`` on single numbers,
-        and ``fallbacks`` to the original functions, by reason.
+        Of the fused tasks: ``calls`` of kernels, the ``seconds`` they took in all
+        threads, first compilation included, the ``bytes_read`` and ``bytes_written``
+        of their blocks, ``scalar_calls`` on single numbers, and ``fallbacks`` to the
+        original functions, by reason.
     """
 
     graphs: Counts
@@ -168,6 +171,8 @@ def _counts_text(counts: Counts) -> str:
         if isinstance(count, Mapping):
             inner = _counts_text(count)
             words.append(f"{shown} ({inner})" if inner else f"0 {shown}")
+        elif name.startswith("bytes_"):
+            words.append(f"{size_text(count)} {shown.removeprefix('bytes ')}")
         elif isinstance(count, float):
             words.append(f"{count:.3f} {shown}")
         else:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -134,10 +135,15 @@ class KernelCall:
         bound = self._bind(blocks)
         if isinstance(bound, Fallback):
             return self._fall_back(bound, blocks)
+        start = perf_counter()
         results = self._launch(bound)
         if isinstance(results, Fallback):
             return self._fall_back(results, blocks)
-        call_counters.count_call()
+        call_counters.count_call(
+            perf_counter() - start,
+            sum([array.nbytes for array in bound.arrays]),
+            sum([array.nbytes for array in results]),
+        )
         if self._logs_calls:
             label, extents = self.kernel.label, bound.extents
             log_debug(self.options, "runtime", "kernel %r over %s", label, extents)

@@ -47,22 +47,28 @@ class CallCounters:
     Examples
     --------
     >>> counters = CallCounters()
-    >>> counters.count_call()
+    >>> counters.count_call(seconds=0.5, bytes_read=800, bytes_written=8)
     >>> counters.count_fallback(Fallback.BLOCK_EMPTY)
-    >>> counters.snapshot()
-    {'calls': 1, 'scalar_calls': 0, 'fallbacks': {'block-empty': 1}}
+    >>> counters.snapshot()["calls"], counters.snapshot()["fallbacks"]
+    (1, {'block-empty': 1})
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls = 0
         self._scalar_calls = 0
+        self._seconds = 0.0
+        self._bytes_read = 0
+        self._bytes_written = 0
         self._fallbacks: dict[Fallback, int] = {}
 
-    def count_call(self) -> None:
-        """Count one run of a compiled kernel."""
+    def count_call(self, seconds: float, bytes_read: int, bytes_written: int) -> None:
+        """Count one run of a compiled kernel, its time, and the blocks it walked."""
         with self._lock:
             self._calls += 1
+            self._seconds += seconds
+            self._bytes_read += bytes_read
+            self._bytes_written += bytes_written
 
     def count_scalar_call(self) -> None:
         """Count one fused task on single numbers, which run without a kernel."""
@@ -80,6 +86,9 @@ class CallCounters:
             return {
                 "calls": self._calls,
                 "scalar_calls": self._scalar_calls,
+                "seconds": self._seconds,
+                "bytes_read": self._bytes_read,
+                "bytes_written": self._bytes_written,
                 "fallbacks": {
                     reason.value: count for reason, count in self._fallbacks.items()
                 },
@@ -89,6 +98,8 @@ class CallCounters:
         """Start again from zero."""
         with self._lock:
             self._calls = self._scalar_calls = 0
+            self._seconds = 0.0
+            self._bytes_read = self._bytes_written = 0
             self._fallbacks.clear()
 
 

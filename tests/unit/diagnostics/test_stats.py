@@ -35,6 +35,10 @@ def test_counts_graphs_kernels_and_calls():
     assert after.graphs["failed"] == before.graphs["failed"]
     # One for each block.
     assert after.calls["calls"] == before.calls["calls"] + 3
+    # Nothing is read, and one partial result is written for each block.
+    assert after.calls["bytes_read"] == before.calls["bytes_read"]
+    assert after.calls["bytes_written"] == before.calls["bytes_written"] + 3 * 8
+    assert after.calls["seconds"] > before.calls["seconds"]
     assert after.calls["fallbacks"] == before.calls["fallbacks"]
     assert after.nodes == {}
 
@@ -59,6 +63,7 @@ def test_text_and_dict():
         "calls",
     ]
     assert "fallbacks" in lines[-1]
+    assert " read, " in lines[-1]
     saved = json.loads(json.dumps(now.to_dict()))
     assert set(saved) == {"graphs", "plans", "kernels", "calls", "nodes"}
 
