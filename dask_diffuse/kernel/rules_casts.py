@@ -1,6 +1,6 @@
 """Rules for casts between real dtypes: what ``ndarray.astype`` computes, in core casts.
 
-Core casts are: bool to numbers; integers to integers, which wraps around; integers to
+Core casts are: bools to integers; integers to integers, which wraps around; integers to
 floats; floats to floats; and floats to int32 and int64. Of the last, C and NumPy say
 nothing for NaN and what is out of range. NumPy on x86 has what the processor has: the
 smallest integer. Core casts have the same, and the rules for other integer dtypes go
@@ -27,6 +27,9 @@ def cast_real(b: CoreBuilder, x: Value, dtype: np.dtype) -> Value:
         return x
     if dtype.kind == "b":
         return b.is_true(x)
+    if x.dtype.kind == "b" and dtype.kind == "f":
+        # One instruction, where there is none from bools to floats.
+        return b.select(x, b.const(1.0, dtype), b.const(0.0, dtype))
     if x.dtype.kind != "f" or dtype.kind == "f" or dtype in (_INT32, _INT64):
         return b.convert(x, dtype)
     if dtype == _UINT64:

@@ -82,16 +82,16 @@ def _absolute(b: CoreBuilder, x: Value) -> Value:
 def _sign(b: CoreBuilder, x: Value) -> Value:
     # NumPy: that of both zeros is 0, that of NaN is NaN.
     zero = b.zero(x)
-    above = b.convert(b.greater(x, zero), x.dtype)
-    below = b.convert(b.less(x, zero), x.dtype)
-    return b.select(b.is_nan(x), x, b.subtract(above, below))
+    level = b.select(b.equal(x, zero), zero, x)
+    level = b.select(b.less(x, zero), b.const(-1.0, x.dtype), level)
+    return b.select(b.greater(x, zero), b.one(x), level)
 
 
 def _heaviside(b: CoreBuilder, x: Value, y: Value) -> Value:
     zero = b.zero(x)
-    step = b.convert(b.greater(x, zero), x.dtype)
-    step = b.select(b.equal(x, zero), y, step)
-    return b.select(b.is_nan(x), x, step)
+    level = b.select(b.equal(x, zero), y, x)
+    level = b.select(b.less(x, zero), zero, level)
+    return b.select(b.greater(x, zero), b.one(x), level)
 
 
 # Comparison and logic.

@@ -124,7 +124,8 @@ def _quotient(b: CoreBuilder, x: Value, y: Value, rounding: str) -> Value:
     if dtype.kind == "u" or rounding == "trunc":
         return quotient
     remainder = b.subtract(x, b.multiply(quotient, y))
-    return b.subtract(quotient, b.convert(_wrong_side(b, remainder, y), dtype))
+    wrong = _wrong_side(b, remainder, y)
+    return b.select(wrong, b.subtract(quotient, b.one(y)), quotient)
 
 
 def _integer_of(b: CoreBuilder, x: Value, dtype: np.dtype) -> Value:
@@ -245,8 +246,8 @@ def _sign(b: CoreBuilder, x: Value) -> Value:
     if x.dtype.kind == "u":
         return b.convert(b.is_true(x), x.dtype)
     zero = b.zero(x)
-    above, below = b.greater(x, zero), b.less(x, zero)
-    return b.subtract(b.convert(above, x.dtype), b.convert(below, x.dtype))
+    level = b.select(b.less(x, zero), b.const(-1, x.dtype), zero)
+    return b.select(b.greater(x, zero), b.one(x), level)
 
 
 def _square(b: CoreBuilder, x: Value) -> Value:

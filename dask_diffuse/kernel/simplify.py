@@ -228,6 +228,9 @@ def _is_one_cast(source: np.dtype, middle: np.dtype, target: np.dtype) -> bool:
     """Whether casting through a dtype is the same as casting at once."""
     if "b" in (middle.kind, target.kind) or "c" in (source.kind, target.kind):
         return False
+    if source.kind == "b" and target.kind == "f":
+        # That is no core cast.
+        return False
     integers = {source.kind, middle.kind, target.kind} <= {"i", "u"}
     if integers and target.itemsize <= middle.itemsize:
         # Integers wrap around: only the last bits of each matter.

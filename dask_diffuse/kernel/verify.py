@@ -203,8 +203,10 @@ def _core_cast_fault(source: np.dtype, target: np.dtype) -> str | None:
     if "c" in (source.kind, target.kind) or target.kind == "b" or source == target:
         bad = True
     else:
-        bad = source.kind == "f" and target.kind in "iu"
-        bad = bad and target not in _CORE_INTEGERS
+        bad = source.kind == "b" and target.kind == "f"
+        bad |= (
+            source.kind == "f" and target.kind in "iu" and target not in _CORE_INTEGERS
+        )
     return f"a cast of {source} to {target} is not a core cast" if bad else None
 
 

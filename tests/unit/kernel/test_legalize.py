@@ -186,7 +186,7 @@ class TestShape:
             ("fmax", ("f8", "f8"), 4),
             ("maximum", ("i4", "i4"), 2),
             ("isfinite", ("f8",), 3),
-            ("sign", ("f8",), 8),
+            ("sign", ("f8",), 9),
             ("absolute", ("i8",), 4),
             ("left_shift", ("i8", "i8"), 7),
             ("right_shift", ("i8", "i8"), 6),
