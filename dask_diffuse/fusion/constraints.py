@@ -280,7 +280,7 @@ def check_dependence(
 
 
 def _sees_what_is_written(written: Access, reader: IndexTask, position: int) -> bool:
-    """Whether a task with a kernel reads each element at the iteration that wrote it."""
+    """Whether a task reads each element at the iteration that wrote it."""
     if reader.accesses[position].partition is not written.partition:
         return False
     assert not isinstance(reader.body, Opaque)

@@ -8,8 +8,11 @@ from dask_diffuse.ops.table import OPS, Cost
 
 __all__ = ["is_cheap_constant", "is_slow_in_numpy", "num_values"]
 
-_MANY_OPS = 6
-"""One function of NumPy that takes this many ops goes over memory several times."""
+_MANY_OPS = 3
+"""A function of NumPy that takes as many ops goes over memory several times."""
+
+_CLIPPING = frozenset({"less", "greater", "where", "minimum", "maximum"})
+"""NumPy clips in one pass, however many ops it takes to write out."""
 
 _FREE = frozenset({"input", "scalar", "const", "index"})
 
@@ -47,7 +50,8 @@ def _is_slow(function: ScalarFunction) -> bool:
     ops = [line for line in function.instructions if line.op not in _FREE]
     if any(line.op in OPS and OPS[line.op].slow_in_numpy for line in ops):
         return True
-    return sum(line.op != "cast" for line in ops) >= _MANY_OPS
+    names = [line.op for line in ops if line.op != "cast"]
+    return len(names) >= _MANY_OPS and not _CLIPPING.issuperset(names)
 
 
 def _is_slow_reduction(body: Reduction) -> bool:
