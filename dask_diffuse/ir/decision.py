@@ -32,8 +32,6 @@ class Rule(enum.Enum):
     """Fusing would not pay."""
     ANNOTATIONS = "annotations"
     """The layers carry annotations that cannot be merged."""
-    UNRELATED = "unrelated"
-    """The tasks share no store."""
 
     UNKNOWN_FUNCTION = "unknown-function"
     """The layer calls a function that has no row in the op table."""
@@ -91,7 +89,9 @@ class Decision:
     def __str__(self) -> str:
         pair = f"{self.subject!r}" + (f" with {self.other!r}" if self.other else "")
         verdict = "fused" if self.accepted else "not fused"
-        text = f"{pair} {verdict}: {self.detail}" if self.detail else f"{pair} {verdict}"
+        text = (
+            f"{pair} {verdict}: {self.detail}" if self.detail else f"{pair} {verdict}"
+        )
         if self.remedy:
             text += f". {self.remedy}"
         return f"{text} [{self.rule.value}]"

@@ -24,7 +24,7 @@ from dask_diffuse.report.serialize import program_to_dict
 
 __all__ = ["Explanation", "KernelReport", "TaskCounts"]
 
-_QUIET = {Rule.SOURCE: ("layer", "layers"), Rule.UNRELATED: ("pair", "pairs")}
+_QUIET = {Rule.SOURCE: ("layer", "layers")}
 """Rules that refuse by the nature of a layer: counted, but not listed one by one."""
 
 _DASKS_OWN = re.compile(
