@@ -16,7 +16,7 @@ from tests.strategies import Program, exact_programs
 
 
 def unexplained(report: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield what is written in one kernel or layer and read in another, for no reason."""
+    """Yield what one kernel or layer writes and another reads, for no reason."""
     program = report.program
     home: dict[int, str] = {task.id: f"task {task.id}" for task in program.tasks}
     for number, group in enumerate(report.plan.groups):
