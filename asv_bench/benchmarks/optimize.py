@@ -75,4 +75,5 @@ class Groups:
         self.arguments: Any = common.graph_for_compute(chosen.program(*inputs))
 
     def track_groups(self, problem: str) -> int:
-        return len(dask_diffuse.Optimizer(min_bytes=0).plan(*self.arguments).groups)
+        plan = dask_diffuse.Optimizer(min_bytes=0).trace(*self.arguments).plan
+        return 0 if plan is None else len(plan.groups)
