@@ -185,7 +185,7 @@ class _Printer:
             return values[0] if values else "nothing"
         axes = ", ".join(map(str, body.axes))
         return ", ".join(
-            f"{row.reduction}({', '.join(values[i] for i in row.values)}) over {axes}"
+            f"{row.reduction}({', '.join(_item(values, i) for i in row.values)}) over {axes}"
             for row in body.statistics
         )
 
@@ -254,4 +254,4 @@ def _lengths_text(lengths: Iterable[int | None]) -> str:
         count = sum(1 for _ in run)
         text = "?" if length is None else str(length)
         parts.append(text if count == 1 else f"{count}x{text}")
-    return "+".join(parts) or "0x0"
+    return "+".join(parts) or "none"
