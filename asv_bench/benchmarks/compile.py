@@ -26,7 +26,10 @@ class FirstCall:
         shutil.rmtree(self.folder)
 
     def track_first_call(self, disk: str) -> float:
-        return common.first_call(self.folder)
+        return common.first_call(self.folder)[1]
+
+    def track_loading(self, disk: str) -> float:
+        return common.first_call(self.folder)[0]
 
 
 class CachedCall:
