@@ -2,9 +2,9 @@
 
 ``void drive(ptr call)`` is given a table of 64-bit words that says all about the walk
 but for addresses (`Table` says what lies where), and the addresses (`Call`). It makes a
-copy of the table in scratch memory, and puts the addresses in. The innermost two axes of the
-walk are cut into tiles of `rows` x `columns` elements, few enough that what is packed
-stays in the first-level cache. For each tile the driver
+copy of the table in scratch memory, and puts the addresses in. The innermost two axes
+of the walk are cut into tiles of `rows` x `columns` elements, few enough that what is
+packed stays in the first-level cache. For each tile the driver
 
 1. finds the operands: one whose elements lie one after the other is used in place, one
    that stays the same all over the tile is spread over a vector, any other one is
@@ -15,10 +15,10 @@ stays in the first-level cache. For each tile the driver
 3. unpacks results that could not be written in place.
 
 Accumulators of a reduction live in memory, one for each result. While the innermost
-axes of the walk are reduced, a tile accumulates to accumulators of its own: one for each
-of its elements, or, along a long row, a short ring of them. When the walk comes to an
-axis that is kept, they are folded into those of the results. If the row is not reduced,
-the strip function works on the accumulators of the results directly.
+axes of the walk are reduced, a tile accumulates to accumulators of its own: one for
+each of its elements, or, along a long row, a short ring of them. When the walk comes to
+an axis that is kept, they are folded into those of the results. If the row is not
+reduced, the strip function works on the accumulators of the results directly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Calls of the math library: glibc's functions on vectors, or C's on one lane at a time.
+"""Calls of the math library: glibc's functions on vectors, or C's on each lane.
 
 The names of vector functions follow the vector function ABI of x86-64:
 ``_ZGVeN8v_exp`` is `exp` of 8 doubles (``N8``) in AVX-512 registers (``e``), with one
-vector operand (``v``). They are within 4 ulp, but not all of them are right for
-special values: `_UNSOUND` lists those that are left to the scalar functions.
+vector operand (``v``). They are within 4 ulp, and right for special values.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ MATH_FUNCTIONS: dict[str, str] = {
 """The name in C of each op that is a function of the math library."""
 
 _EXACT = frozenset({"fmod", "nextafter"})
-_UNSOUND: frozenset[str] = frozenset()
 _SIZES = {"float": 4, "double": 8}
 
 
@@ -95,7 +93,7 @@ class MathLibrary:
     ) -> tuple[str, int] | None:
         """Return a function on vectors, and the number of its lanes."""
         target = self._target
-        if self._exact or op in _EXACT or op in _UNSOUND or not target.is_x86:
+        if self._exact or op in _EXACT or not target.is_x86:
             return None
         size = _SIZES[type_]
         letters = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dask_diffuse.codegen.mathlib import shuffle
 from dask_diffuse.codegen.scalar import Parts
 from dask_diffuse.codegen.text import FunctionText
 from dask_diffuse.codegen.types import element, num_parts, vector
@@ -33,17 +34,10 @@ def load_parts(
         pairs = vector(2 * lanes, type_)
         doubled = text.math("shl", offset, 1)
         loaded = text.load(pairs, text.at(type_, base, doubled), dtype.itemsize // 2)
-        halves = []
-        for start in (0, 1):
-            mask = ", ".join(f"i32 {lane}" for lane in range(start, 2 * lanes, 2))
-            halves.append(
-                text.let(
-                    "part",
-                    f"shufflevector {pairs} {loaded}, {pairs} poison, "
-                    f"<{lanes} x i32> <{mask}>",
-                )
-            )
-        return tuple(halves)
+        return tuple(
+            shuffle(text, loaded, 2 * lanes, type_, range(start, 2 * lanes, 2))
+            for start in (0, 1)
+        )
     if dtype.kind == "b":
         octets = vector(lanes, "i8")
         loaded = text.load(octets, text.at("i8", base, offset), 1)
@@ -80,12 +74,8 @@ def masked_store_parts(
     wide, stored, scale, type_ = _in_memory(text, value, dtype, lanes)
     if scale == 2:
         offset = text.math("shl", offset, 1)
-        order = ", ".join(f"i32 {lane // 2}" for lane in range(2 * lanes))
-        bits = vector(lanes, "i1")
-        mask = text.let(
-            "mask",
-            f"shufflevector {bits} {mask}, {bits} poison, <{2 * lanes} x i32> <{order}>",
-        )
+        twice = [lane // 2 for lane in range(2 * lanes)]
+        mask = shuffle(text, mask, lanes, "i1", twice)
     short = {"float": "f32", "double": "f64"}.get(type_, type_)
     symbol = f"llvm.masked.store.v{scale * lanes}{short}.p0"
     bits = vector(scale * lanes, "i1")
@@ -128,7 +118,10 @@ def splat_of(text: FunctionText, value: str, type_: str, lanes: int) -> str:
 def _in_memory(
     text: FunctionText, value: Parts, dtype: np.dtype, lanes: int
 ) -> tuple[str, str, int, str]:
-    """Return type and name of the vector to store, the parts of an element, its type."""
+    """Return type and name of the vector to store, its scale, and its elements' type.
+
+    The scale is the number of parts of a value.
+    """
     type_ = element(dtype)
     wide = vector(lanes, type_)
     if num_parts(dtype) == 2:

@@ -204,7 +204,8 @@ class StripWriter:
                 loop.advance(name, value)
         state = tuple(loop.after(name) for name in carried)
         state = self._fold_lanes(text, v, reduction, state)
-        into, folded = [], []
+        into: list[str] = []
+        folded: list[str] = []
         for plane, target, place, w, value in zip(
             planes, targets, places, wide, state, strict=True
         ):
@@ -426,10 +427,9 @@ class _StripBody:
             case _:
                 value = line.attr
                 assert isinstance(value, bool | int | float | complex)
+                parts: tuple[complex, ...] = (value,)
                 if line.dtype.kind == "c":
-                    parts = [complex(value).real, complex(value).imag]
-                else:
-                    parts = [value]
+                    parts = (complex(value).real, complex(value).imag)
                 return tuple(splat(lanes, element(line.dtype), p) for p in parts)
 
     def _ramp(self, axes: tuple[int, ...]) -> Parts:

@@ -73,7 +73,8 @@ def constant(value: complex, type_: str) -> str:
     if type_ == "i1":
         return "true" if value else "false"
     if type_ in ("float", "double"):
-        number = np.float32(value) if type_ == "float" else np.float64(value)
+        real = value.real
+        number = np.float32(real) if type_ == "float" else np.float64(real)
         # LLVM writes floats of all sizes as the double of the same value.
         (bits,) = struct.unpack("<Q", struct.pack("<d", float(number)))
         return f"0x{bits:016X}"

@@ -28,7 +28,8 @@ from dask_diffuse.runtime.engine import (
     object_code,
 )
 from dask_diffuse.runtime.memory import address_of, aligned_address, thread_memory
-from dask_diffuse.runtime.walk import Walk, plan_walk
+from dask_diffuse.runtime.table import WalkTable, write_table
+from dask_diffuse.runtime.walk import plan_walk
 
 __all__ = ["CompiledKernel", "forget_kernels", "get_kernel", "kernel_counts"]
 
@@ -64,7 +65,7 @@ class CompiledKernel:
         self._code = code
         self._run = run
         self._options = options
-        self._walks: dict[object, Walk] = {}
+        self._walks: dict[object, WalkTable] = {}
         self._scalar_dtype = _scalar_dtype(kernel)
 
     def __repr__(self) -> str:
@@ -127,9 +128,13 @@ class CompiledKernel:
         pattern: object,
         arrays: Sequence[np.ndarray],
         extents: tuple[int, ...],
-    ) -> Walk:
-        walk = plan_walk(
-            self.kernel, self._layout, self._code.functions, arrays, extents
+    ) -> WalkTable:
+        walk = write_table(
+            self.kernel,
+            self._layout,
+            self._code.functions,
+            plan_walk(self.kernel, self._layout, arrays, extents),
+            extents,
         )
         if len(self._walks) >= _WALKS:
             self._walks.clear()
@@ -186,7 +191,7 @@ def kernel_counts() -> dict[str, float]:
         disk, and ``in_memory`` is how many there are now.
     """
     with _lock:
-        counts = {name: _counts[name] for name in _COUNTS}
+        counts: dict[str, float] = {name: _counts[name] for name in _COUNTS}
         counts["in_memory"] = sum(e.compiled is not None for e in _entries.values())
     return counts
 
@@ -241,7 +246,7 @@ def _render(kernel: Kernel, layout: StripLayout, options: Options) -> KernelSour
 
 
 def _scalar_dtype(kernel: Kernel) -> np.dtype:
-    """Return the layout of the scalar arguments: each begins 16 bytes after the last."""
+    """Return how the scalar arguments lie in memory: 16 bytes apart."""
     count = len(kernel.scalars)
     return np.dtype(
         {
