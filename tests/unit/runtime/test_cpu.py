@@ -145,7 +145,7 @@ def programs(draw):
             pool.append(builder.apply(name, *operands))
         except UnsupportedError:
             pool.append(builder.cast(pool[-1], draw(st.sampled_from(SUPPORTED))))
-    results = [value for value in pool[-3:]]
+    results = pool[-3:]
     statements = tuple(
         Assign(value.position, tuple(draw(st.permutations(range(ndim)))))
         for value in results
