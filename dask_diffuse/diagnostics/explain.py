@@ -28,7 +28,7 @@ _COUNTED_TASKS = 20_000
 def explain(
     *collections: Any, options: Options | None = None, **changes: Any
 ) -> Explanation:
-    """Tell what `compute` would do with some collections, and compute nothing.
+    """Tell what the hook does when some collections are computed; compute nothing.
 
     Parameters
     ----------

@@ -98,17 +98,24 @@ def test_sums_over_processes_and_not_over_nodes(monkeypatch):
 
 
 @pytest.mark.distributed
-def test_asks_the_workers_of_a_cluster():
+def test_asks_the_workers_of_a_cluster(tmp_path):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
-        dask_diffuse.enable(min_bytes=0),
+        dask_diffuse.enable(min_bytes=0, dump=str(tmp_path)),
     ):
         assert float(program().compute()) == 60 * 40 * 3
         total = stats(client)
+    # Options travel: the hook wrote the graph, and the workers their kernels.
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["graph-0000", "kernels"]
+    assert sorted(p.suffix for p in (tmp_path / "kernels").iterdir()) == [
+        ".ll",
+        ".s",
+        ".txt",
+    ]
     workers = {name: n for name, n in total.nodes.items() if name.startswith("tcp")}
     assert len(workers) == 2
     assert sum(node.calls["calls"] for node in workers.values()) == 3
