@@ -6,7 +6,7 @@ from dask_diffuse.ir.task import Elementwise, IndexTask, Opaque, Reduction
 from dask_diffuse.kernel.function import Instruction, ScalarFunction
 from dask_diffuse.ops.table import OPS, Cost
 
-__all__ = ["is_cheap_constant", "is_slow_in_numpy", "num_values"]
+__all__ = ["is_cheap_constant", "is_one_number", "is_slow_in_numpy", "num_values"]
 
 _MANY_OPS = 3
 """A function of NumPy that takes as many ops goes over memory several times."""
@@ -16,7 +16,7 @@ _CLIPPING = frozenset({"less", "greater", "where", "minimum", "maximum"})
 
 _FREE = frozenset({"input", "scalar", "const", "index"})
 
-_ONE_PASS = frozenset({"sum", "prod", "min", "max", "any", "all"})
+_ONE_PASS = frozenset({"sum", "min", "max", "fmin", "fmax", "any", "all"})
 """Reductions that NumPy does in one vectorized pass, if it need not convert."""
 
 
@@ -43,6 +43,15 @@ def is_cheap_constant(task: IndexTask) -> bool:
         isinstance(task.body, Elementwise)
         and not task.reads
         and not any(map(_is_dear, task.body.function.instructions))
+    )
+
+
+def is_one_number(task: IndexTask) -> bool:
+    """Whether all elements that a task makes are alike: it takes no memory in Dask."""
+    return (
+        isinstance(task.body, Elementwise)
+        and not task.reads
+        and not any(line.op == "index" for line in task.body.function.instructions)
     )
 
 
