@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dask_diffuse.fusion import constraints
-from dask_diffuse.fusion.cost import is_slow_in_numpy
+from dask_diffuse.fusion.cost import is_one_number, is_slow_in_numpy
 from dask_diffuse.fusion.facts import Dependence, Facts, Finding
 from dask_diffuse.fusion.footprint import Footprint
 from dask_diffuse.fusion.greedy import greedy_groups
@@ -65,10 +65,11 @@ def group_tasks(facts: Facts) -> Grouped:
 
 def _pays(facts: Facts, group: tuple[int, ...]) -> bool:
     """Whether a kernel for a group beats NumPy."""
+    tasks = facts.program.tasks
     return (
         len(group) > 1
-        or bool(facts.constants_of(group))
-        or is_slow_in_numpy(facts.program.tasks[group[0]])
+        or not all(is_one_number(tasks[task]) for task in facts.constants_of(group))
+        or is_slow_in_numpy(tasks[group[0]])
     )
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dask_diffuse.fusion.cost import is_cheap_constant, is_slow_in_numpy, num_values
+from dask_diffuse.fusion.cost import (
+    is_cheap_constant,
+    is_one_number,
+    is_slow_in_numpy,
+    num_values,
+)
 from dask_diffuse.ir.task import Partial
 from dask_diffuse.kernel.composites import apply_composite, find_composite
 from tests.unit.fusion.builders import F8, ProgramBuilder
@@ -93,3 +98,9 @@ def test_constants():
     assert is_cheap_constant(task_of(lambda f: f.index(0)))
     assert not is_cheap_constant(task_of(lambda f: f.apply("sin", f.const(1.0, F8))))
     assert not is_cheap_constant(task_of(lambda f, x: f.apply("negative", x), "d"))
+
+
+def test_numbers():
+    assert is_one_number(task_of(lambda f: f.literal(np.float64(1))))
+    assert not is_one_number(task_of(lambda f: f.index(0)))
+    assert not is_one_number(task_of(lambda f, x: f.apply("negative", x), "d"))

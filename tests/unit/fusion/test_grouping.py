@@ -244,12 +244,21 @@ class TestReductions:
 class TestConstants:
     def test_are_repeated(self, builder):
         one = builder.full("one", 1.0)
-        a = builder.op("a", "add", builder.source("x"), one)
-        b = builder.op("b", "add", builder.source("y"), one)
+        a = builder.op("a", "arctan2", builder.source("x"), one)
+        b = builder.op("b", "arctan2", builder.source("y"), one)
         made = plan(builder, a, b)
         assert names(made) == ["one A", "one B"]
         assert [group.temporaries for group in made.groups] == [("one",), ("one",)]
         assert made.groups[0].scalars == ((0, 0),)
+
+    def test_one_number_is_no_reason_for_a_kernel(self, builder):
+        a = builder.op("a", "add", builder.source("x"), builder.full("one", 1.0))
+        assert names(plan(builder, a)) == []
+
+    def test_many_numbers_are(self, builder):
+        index = builder.map("i", lambda f: f.cast(f.index(1), F8))
+        a = builder.op("a", "add", builder.source("x"), index)
+        assert names(plan(builder, a)) == ["i A"]
 
     def test_requested(self, builder):
         one = builder.full("one", 1.0)
