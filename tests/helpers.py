@@ -242,8 +242,8 @@ class _Run:
 
 def _compare(actual: _Run, expected: _Run, tolerance: Tolerance, way: str) -> None:
     if expected.error is not None:
+        # Which of several tasks that fail is the first, is up to the scheduler.
         assert type(actual.error) is type(expected.error), (way, actual.error)
-        assert str(actual.error) == str(expected.error), way
         return
     if actual.error is not None:
         raise AssertionError(f"{way}: raises, and Dask does not") from actual.error

@@ -390,6 +390,9 @@ class _Author:
         text = self.draw(st.sampled_from(sorted(calls)))
         if "clip" in text and _mixes_zeros(value, np.zeros(1, value.dtype)):
             return
+        if "**" in text and not value.ndim and value.dtype == bool:
+            # NumPy has one dtype for the square of a bool, another for arrays of them.
+            return
         exact = value.dtype.kind != "c" or ("abs" not in text and "**" not in text)
         if self.exact and not exact:
             return
