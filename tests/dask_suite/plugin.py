@@ -21,6 +21,7 @@ import pytest
 
 import dask_diffuse
 from dask_diffuse.errors import FallbackWarning
+from dask_diffuse.fusion import grouping
 from dask_diffuse.optimizer import hook_counts
 from dask_diffuse.runtime.counters import call_counters, forget_warnings
 
@@ -38,11 +39,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--diffuse-backend", default="auto", help="option 'backend' of the hook"
     )
     group.addoption(
+        "--diffuse-eager",
+        action="store_true",
+        help="make kernels of single operations, too, where NumPy is as fast",
+    )
+    group.addoption(
         "--diffuse-report", default=None, help="also write the counts to this JSON file"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--diffuse-eager"):
+        # Not an option of the package: it would only make programs slower.
+        grouping._pays = lambda facts, group: True
     config.pluginmanager.register(_Fuser(config), "dask_diffuse.fuser")
 
 
