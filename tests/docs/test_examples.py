@@ -77,21 +77,34 @@ def names(request) -> Iterator[dict[str, object]]:
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_runs(page: Path, names, tmp_path_factory, monkeypatch):
+def test_runs(page: Path, names, request):
     failed = hook_counts()["failed"]
     old, new = names.pop("_replace", ("", ""))
     printed = ""
+    outputs = []
     for kind, text in blocks(page):
-        if kind == "text":
-            if printed:
-                assert shortened(printed) == shortened(text), page
-            continue
-        code = compile(text.replace(old, new) if old else text, name_of(page), "exec")
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output):
-            exec(code, names)
-        printed = output.getvalue()
+        if kind == "python":
+            code = text.replace(old, new) if old else text
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(code, name_of(page), "exec"), names)
+            printed = output.getvalue()
+        elif printed:
+            outputs.append((text, printed))
     assert hook_counts()["failed"] == failed
+    if request.config.getoption("--update-golden"):
+        update(page, outputs)
+    for text, printed in outputs:
+        assert shortened(text) == shortened(printed)
+
+
+def update(page: Path, outputs: list[tuple[str, str]]) -> None:
+    """Write what was printed into a page, where it is more than another token."""
+    for text, printed in outputs:
+        if shortened(text) != shortened(printed):
+            whole = page.read_text(encoding="utf-8")
+            assert whole.count(text) == 1, f"{name_of(page)}: cannot find {text!r}"
+            page.write_text(whole.replace(text, printed), encoding="utf-8")
 
 
 def shortened(text: str) -> list[str]:
