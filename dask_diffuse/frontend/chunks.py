@@ -16,12 +16,10 @@ import numpy as np
 
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.ir.decision import Rule
-from dask_diffuse.ir.partition import Chunks
+from dask_diffuse.ir.partition import Chunks, Lengths, total_length
 from dask_diffuse.ops.dtypes import canonical
 
 __all__ = ["Blocks", "annotated_blocks", "normalize_chunks", "unknown_chunks"]
-
-Lengths = tuple[int | None, ...]
 
 _PLAIN = "numpy.ndarray"
 
@@ -48,16 +46,7 @@ class Blocks:
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Length of each axis of the store."""
-        return () if self.chunks is None else tuple(map(_total, self.chunks))
-
-
-def _total(lengths: Lengths) -> int | None:
-    total = 0
-    for length in lengths:
-        if length is None:
-            return None
-        total += length
-    return total
+        return () if self.chunks is None else tuple(map(total_length, self.chunks))
 
 
 def annotated_blocks(annotations: Mapping[str, Any] | None) -> Blocks:
@@ -111,6 +100,8 @@ def normalize_chunks(
 
 
 def _normalize(lengths: Sequence[float | None]) -> Lengths:
+    if type(lengths) is tuple and set(map(type, lengths)) == {int}:
+        return lengths
     # Only NaN differs from itself.
     return tuple([None if n is None or n != n else int(n) for n in lengths])
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+import numpy as np
+
 from dask_diffuse.dask_api import Blockwise, HighLevelGraph, Layer, MaterializedLayer
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.frontend.arguments import import_arg_step
 from dask_diffuse.frontend.blockwise import BlockwiseImporter, Imported, layer_reads
 from dask_diffuse.frontend.chunks import Blocks, annotated_blocks, normalize_chunks
+from dask_diffuse.frontend.creation import import_range, is_range
 from dask_diffuse.frontend.sources import (
     describe_tasks,
     first_task,
@@ -124,7 +127,7 @@ class _Importer:
                 imported = self._blockwise.import_layer(layer)
             else:
                 store = name
-                imported = import_arg_step(layer, name, self._table, self._blocks)
+                imported = self._import_list(layer, name)
         except UnsupportedError as error:
             rule, detail = Rule(error.rule), error.message
             if rule is Rule.MATERIALIZED:
@@ -134,6 +137,11 @@ class _Importer:
             self._add_opaque(name, layer, origin, rule, detail)
         else:
             self._add(store, layer, origin, imported)
+
+    def _import_list(self, layer: Layer, name: str) -> Imported:
+        if is_range(layer):
+            return import_range(layer, name, self._annotated(layer), self._table)
+        return import_arg_step(layer, name, self._table, self._blocks)
 
     def _add(
         self, store: str, layer: Layer, origin: Origin, imported: Imported
@@ -148,6 +156,9 @@ class _Importer:
             Access(read, tiling, Privilege.READ)
             for read, tiling in zip(imported.reads, layout.reads, strict=True)
         ]
+        for access in accesses:
+            if access.store not in self._stores:
+                self._add_made_store(access, origin)
         accesses.append(_written_access(store, written, imported.body))
         self._blocks[store] = blocks
         shape = self._shapes.get(id(blocks))
@@ -168,19 +179,32 @@ class _Importer:
             )
         )
 
-    def _add_opaque(
-        self, name: str, layer: Layer, origin: Origin, rule: Rule, detail: str
-    ) -> None:
+    def _add_made_store(self, access: Access, origin: Origin) -> None:
+        """Add a store that no layer makes, but the lowering."""
+        assert isinstance(access.partition, Tiling)
+        blocks = Blocks(access.partition.chunks, np.dtype(np.int64))
+        self._blocks[access.store] = blocks
+        self._stores[access.store] = Store(
+            access.store, blocks.shape, blocks.dtype, origin
+        )
+
+    def _annotated(self, layer: Layer) -> Blocks:
+        """Read what Dask noted about the blocks of a layer, as far as it can be."""
         numblocks = None
         if isinstance(layer, Blockwise):
             numblocks = [layer.dims[symbol] for symbol in layer.output_indices]
         annotated = annotated_blocks(layer.collection_annotations)
-        blocks = Blocks(
+        return Blocks(
             normalize_chunks(annotated.chunks, numblocks, self._lengths),
             annotated.dtype,
             annotated.rule,
             annotated.detail,
         )
+
+    def _add_opaque(
+        self, name: str, layer: Layer, origin: Origin, rule: Rule, detail: str
+    ) -> None:
+        blocks = self._annotated(layer)
         whole = self._table.replicated
         written = self._names.written(name)
         for store in written:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.ir.decision import Rule
-from dask_diffuse.ir.partition import Chunks, Domain, PartitionTable, Tiling
+from dask_diffuse.ir.partition import (
+    Chunks,
+    Domain,
+    Lengths,
+    PartitionTable,
+    Tiling,
+)
 
 __all__ = ["Layout", "make_layout"]
-
-Lengths = tuple[int | None, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import dask
@@ -56,6 +57,8 @@ class Requested:
         {'x': 2, 'total': 1}
         """
         flat = tuple(flatten_keys(keys))
+        if set(map(type, flat)) == {tuple}:
+            return cls(flat, dict(Counter(map(itemgetter(0), flat))))
         return cls(flat, dict(Counter(map(key_name, flat))))
 
     @property

@@ -21,6 +21,7 @@ from dask_diffuse.dask_api import (
     TaskRef,
     blockwise_token,
 )
+from dask_diffuse.frontend.creation import is_range
 from dask_diffuse.fusion.plan import FusionGroup, KernelResult
 from dask_diffuse.ir.partition import Chunks, Domain, Tiling
 from dask_diffuse.ir.program import Program
@@ -42,6 +43,7 @@ from dask_diffuse.lowering.steps import (
     blockwise_step,
     is_arg_chunk,
     produces_data,
+    range_step,
 )
 from dask_diffuse.ops.reductions import REDUCTIONS
 from dask_diffuse.options import Options
@@ -154,6 +156,7 @@ class _GroupBuilder:
         self.arguments = Arguments(self.launch)
         self.step_of: dict[str, int] = {}
         self.offset_of: dict[str, int] = {}
+        self.made: dict[str, int] = {}
 
     def steps(self) -> tuple[Step, ...]:
         """Return the original calls, in order."""
@@ -174,6 +177,11 @@ class _GroupBuilder:
             step, self.offset_of[store] = arg_chunk_step(
                 layer, store, self._chunks(), self.axes, self.arguments, self._block
             )
+        elif is_range(layer):
+            made = task.reads[0].store
+            step, self.made[made] = range_step(
+                layer, made, self._chunks(), self.arguments
+            )
         else:
             raise LoweringError(f"layer {store!r} is a list of tasks")
         self.step_of[store] = number
@@ -189,6 +197,8 @@ class _GroupBuilder:
     def _argument(
         self, name: str, axes: tuple[int, ...], numblocks: tuple[int, ...]
     ) -> ArgRef:
+        if name in self.made:
+            return ArgRef(self.made[name], 0)
         place = self.places.get(name)
         if place is None:
             return ArgRef(self.arguments.add_blocks(name, axes, numblocks))

@@ -197,7 +197,14 @@ class _Assembly:
     def _reads(self, layer: str) -> list[str]:
         tasks = self._tasks_of.get(layer)
         if tasks is not None:
-            return [access.store for task in tasks for access in task.reads]
+            # What the lowering makes itself bears the layer that asks for it.
+            stores = self._program.stores
+            return [
+                access.store
+                for task in tasks
+                for access in task.reads
+                if stores[access.store].origin.layer != layer
+            ]
         return [
             access.store
             for needed in self._hlg.dependencies[layer]

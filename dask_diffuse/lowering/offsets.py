@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from functools import cached_property
 
+import numpy as np
+
 from dask_diffuse.dask_api import ArrayBlockwiseDep
 
-__all__ = ["ArgOffsets"]
+__all__ = ["ArgOffsets", "BlockStarts"]
 
 
 class ArgOffsets(ArrayBlockwiseDep):  # type: ignore[misc]
@@ -48,3 +50,40 @@ class ArgOffsets(ArrayBlockwiseDep):  # type: ignore[misc]
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return "dask_diffuse.ArgOffsets", self.chunks, self.axis
+
+
+class BlockStarts(ArrayBlockwiseDep):  # type: ignore[misc]
+    """The first number of each block of a range, the index of it, and the length.
+
+    Parameters
+    ----------
+    chunks
+        Of the range.
+    start, step
+        Of the range, whole numbers.
+
+    Examples
+    --------
+    >>> BlockStarts(((3, 2),), 10, 2)[1,]
+    (array([16]), 3, 2)
+    """
+
+    def __init__(
+        self, chunks: tuple[tuple[int, ...], ...], start: int, step: int
+    ) -> None:
+        super().__init__(chunks)
+        self.start = start
+        self.step = step
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(itertools.accumulate(self.chunks[0], initial=0))
+
+    def __getitem__(self, index: tuple[int, ...]) -> tuple[np.ndarray, int, int]:
+        (number,) = index
+        begin = self._starts[number]
+        first = np.array([self.start + begin * self.step], np.int64)
+        return first, begin, self.chunks[0][number]
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return "dask_diffuse.BlockStarts", self.chunks, self.start, self.step

@@ -16,8 +16,9 @@ from dask_diffuse.dask_api import (
     blockwise_token,
 )
 from dask_diffuse.lowering.arguments import Arguments
-from dask_diffuse.lowering.offsets import ArgOffsets
+from dask_diffuse.lowering.offsets import ArgOffsets, BlockStarts
 from dask_diffuse.lowering.places import LoweringError, is_block_key
+from dask_diffuse.runtime.fallback import make_range
 from dask_diffuse.runtime.parts import ArgRef, Step, StepRef
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "blockwise_step",
     "is_arg_chunk",
     "produces_data",
+    "range_step",
 ]
 
 BlockSource = Callable[[str, tuple[int, ...], tuple[int, ...]], ArgRef | StepRef]
@@ -136,6 +138,33 @@ def arg_chunk_step(
     slot = arguments.add_dep(f"offset-{name}", dep, axes)
     step = Step(function, (blocks(key[0], axes, grid), searched, ArgRef(slot)))
     return step, slot
+
+
+def range_step(
+    layer: MaterializedLayer,
+    name: str,
+    chunks: tuple[tuple[int, ...], ...],
+    arguments: Arguments,
+) -> tuple[Step, int]:
+    """Return the call of each task of a range, and the slot of what blocks start with.
+
+    Parameters
+    ----------
+    layer
+        As `dask.array.arange` makes it.
+    name
+        Of the blocks that hold the first numbers.
+    chunks
+        Of the range.
+    arguments
+        Of the fused task; the starts are added.
+    """
+    task = layer.mapping[next(iter(layer.mapping))]
+    start, _, step, _, dtype = task.args
+    starts = BlockStarts(chunks, int(start), int(step))
+    slot = arguments.add_dep(name, starts, (0,))
+    call = (task.func, start, step, dtype, ArgRef(slot, 1), ArgRef(slot, 2))
+    return Step(make_range, call), slot
 
 
 def produces_data(layer: Layer) -> bool:

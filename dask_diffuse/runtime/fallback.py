@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dask_diffuse.runtime.parts import ArgRef, Output, Step, StepRef
 
-__all__ = ["StepRunner"]
+__all__ = ["StepRunner", "make_range"]
+
+
+def make_range(
+    function: Callable[..., np.ndarray],
+    start: float,
+    step: float,
+    dtype: np.dtype,
+    begin: int,
+    length: int,
+) -> np.ndarray:
+    """Make one block of a range as `dask.array.arange` does.
+
+    Parameters
+    ----------
+    function
+        Of the host's tasks; it takes the start and the stop of the block, `step`,
+        `length` and `dtype`.
+    start, step, dtype
+        Of the whole range.
+    begin
+        The index of the first element of the block.
+    length
+        Of the block.
+    """
+    end = begin + length
+    return function(start + begin * step, start + end * step, step, length, dtype)
 
 
 class StepRunner:

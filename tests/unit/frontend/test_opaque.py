@@ -220,7 +220,17 @@ REFUSED = {
         "",
         lambda a: da.random.default_rng(0).random(9, chunks=3),
     ),
-    "arange": (Rule.SOURCE, "", lambda a: da.arange(9, chunks=3)),
+    "range of fractions": (
+        Rule.UNSUPPORTED_ARGUMENT,
+        "ranges of whole numbers only",
+        lambda a: da.arange(0, 1, 0.1, chunks=3),
+    ),
+    "range beyond what is exact": (
+        Rule.UNSUPPORTED_DTYPE,
+        "is not exact in float32",
+        lambda a: da.arange(2**24 + 1, 2**24 + 9, chunks=3, dtype="f4"),
+    ),
+    "linspace": (Rule.SOURCE, "'linspace'", lambda a: da.linspace(0, 1, 9, chunks=3)),
     "empty": (Rule.SOURCE, "are undefined", lambda a: da.empty(9, chunks=3)),
     "load": (
         Rule.SOURCE,
