@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import inspect
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -171,12 +172,39 @@ def _help(command: click.Command, context: click.Context) -> Iterator[str]:
     yield "```"
 
 
+PERFORMANCE = Path(__file__).parent.parent / "performance.json"
+"""Written by ``asv_bench/table.py --json docs/performance.json``."""
+
+UNITS = {"memory": (2**20, "MiB"), "problems": (1, "s")}
+
+
+def performance_rows() -> Iterator[str]:
+    """One row for each claim that was measured, if any was."""
+    if not PERFORMANCE.exists():
+        yield "No figures are kept with this version: measure your own, as above."
+        return
+    yield "| | | plain Dask | dask_diffuse | measured | promised |"
+    yield "|---|---|---|---|---|---|"
+    for claim in json.loads(PERFORMANCE.read_text(encoding="utf-8")):
+        scale, unit = UNITS.get(claim["part"], (1e-3, "ms"))
+        amounts = [
+            "" if claim[side] is None else f"{claim[side] / scale:.3g} {unit}"
+            for side in ("plain", "fused")
+        ]
+        value = f"{claim['value']:.3g} {'s' if claim['unit'] == 's' else ''}".rstrip()
+        bound = "at least" if claim["larger_is_better"] else "at most"
+        goal = "" if claim["goal"] is None else f"{bound} {claim['goal']:g}"
+        name = claim["name"].replace("_", " ")
+        yield f"| {claim['part']} | {name} | {' | '.join(amounts)} | {value} | {goal} |"
+
+
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "commands": command_rows,
     "declined": declined_rows,
     "fallbacks": fallback_rows,
     "operations": operation_rows,
     "options": option_rows,
+    "performance": performance_rows,
     "reductions": reduction_rows,
     "rules": rule_rows,
     "topics": topic_rows,
