@@ -98,8 +98,7 @@ def measure_blocks(few: int, many: int, repeat: int) -> Claim:
     """Time of the hook on a symbolic graph of ten layers, by number of blocks."""
     hook = dask_diffuse.Optimizer(min_bytes=0)
     arrays = [common.layered(10, blocks, chunk=10) for blocks in (few, many)]
-    # Keys are listed by Dask before it calls the hook.
-    calls = [(array.dask, array.__dask_keys__()) for array in arrays]
+    calls = [common.graph_for_compute((array,)) for array in arrays]
     seconds = [
         min(common.best(lambda call=call: hook(*call), 3) for _ in range(repeat))
         for call in calls

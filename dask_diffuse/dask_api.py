@@ -159,6 +159,9 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+_NESTS = frozenset({list, set, frozenset})
+
+
 def flatten_keys(keys: object) -> Iterator[Key]:
     """Yield the keys in nested lists, as `__dask_keys__` gives them.
 
@@ -168,6 +171,10 @@ def flatten_keys(keys: object) -> Iterator[Key]:
     [('x', 0), ('x', 1), 'total']
     """
     if isinstance(keys, (list, set, frozenset)):
+        if _NESTS.isdisjoint(map(type, keys)):
+            # At once, since there may be a hundred thousand of them.
+            yield from keys
+            return
         for element in keys:
             yield from flatten_keys(element)
     else:

@@ -9,14 +9,27 @@ blocks there are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["Chunks", "Domain", "Partition", "PartitionTable", "Replicated", "Tiling"]
+__all__ = [
+    "Chunks",
+    "Domain",
+    "Lengths",
+    "Partition",
+    "PartitionTable",
+    "Replicated",
+    "Tiling",
+    "total_length",
+]
 
 Domain = tuple[int, ...]
 """A launch domain: its length along each axis. Points are tuples of indices."""
 
-Chunks = tuple[tuple[int | None, ...], ...]
-"""Tile lengths along each axis of a store; None where not known before run time."""
+Lengths = tuple[int | None, ...]
+"""Tile lengths along one axis of a store; None where not known before run time."""
+
+Chunks = tuple[Lengths, ...]
+"""Tile lengths along each axis of a store."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,6 +86,45 @@ class Tiling:
 Partition = Replicated | Tiling
 
 
+class _Facts(NamedTuple):
+    """What takes a walk over all lengths to find out."""
+
+    lengths: Lengths
+    digest: int
+    total: int | None
+
+
+_KEPT_FACTS = 1024
+_facts: dict[int, _Facts] = {}
+"""By the id of the tuple, which lives as long as it is here.
+
+Arrays of one program, and of the next one, share the tuples that say how they are cut;
+with many blocks a walk over them would be what planning costs.
+"""
+
+
+def _facts_of(lengths: Lengths) -> _Facts:
+    facts = _facts.get(id(lengths))
+    if facts is None:
+        total = 0 if None in lengths else sum(lengths)  # type: ignore[arg-type]
+        facts = _Facts(lengths, hash(lengths), None if None in lengths else total)
+        if len(_facts) >= _KEPT_FACTS:
+            _facts.clear()
+        _facts[id(lengths)] = facts
+    return facts
+
+
+def total_length(lengths: Lengths) -> int | None:
+    """Return the sum of tile lengths, or None if one of them is not known.
+
+    Examples
+    --------
+    >>> total_length((4, 4, 2)), total_length((4, None))
+    (10, None)
+    """
+    return _facts_of(lengths).total
+
+
 class PartitionTable:
     """Interns partitions, so that equality is identity.
 
@@ -88,9 +140,9 @@ class PartitionTable:
 
     def __init__(self) -> None:
         self._replicated = Replicated()
-        self._chunks: dict[tuple[int | None, ...], tuple[int | None, ...]] = {}
-        self._by_id: dict[int, tuple[int | None, ...]] = {}
-        self._kept: list[tuple[int | None, ...]] = []
+        self._by_digest: dict[int, list[Lengths]] = {}
+        self._by_id: dict[int, Lengths] = {}
+        self._kept: list[Lengths] = []
         self._tilings: dict[tuple[object, ...], Tiling] = {}
 
     @property
@@ -98,19 +150,27 @@ class PartitionTable:
         """The partition in which every point sees the whole store."""
         return self._replicated
 
-    def lengths(self, lengths: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def lengths(self, lengths: Lengths) -> Lengths:
         """Return the one object that stands for these tile lengths along one axis."""
         found = self._by_id.get(id(lengths))
         if found is not None:
             return found
-        if None in lengths:
-            canonical = lengths
-        else:
-            canonical = self._chunks.setdefault(lengths, lengths)
+        canonical = self._canonical(lengths)
         self._by_id[id(lengths)] = canonical
         # An id stays taken only while its object lives: keep the spelling we met.
         self._kept.append(lengths)
         return canonical
+
+    def _canonical(self, lengths: Lengths) -> Lengths:
+        facts = _facts_of(lengths)
+        if facts.total is None:
+            return lengths
+        alike = self._by_digest.setdefault(facts.digest, [])
+        for met in alike:
+            if met == lengths:
+                return met
+        alike.append(lengths)
+        return lengths
 
     def tiling(self, chunks: Chunks, axes: tuple[int | None, ...]) -> Tiling:
         """Return the one `Tiling` with these chunks and axes."""
