@@ -25,6 +25,7 @@ from dask_diffuse.apps.table import format_seconds, format_table
 GOALS = {"numba": 1.5, "jax": 3.0}
 """How many times as fast as each dask_diffuse has to be."""
 
+Arrays = tuple[np.ndarray, ...]
 Pricer = Callable[[], tuple[Any, Any]]
 
 
@@ -39,14 +40,20 @@ def dask_pricer(mode: str, inputs: tuple[Any, ...]) -> Pricer:
     return run
 
 
-def numba_pricer(arrays: tuple[np.ndarray, ...], threads: int) -> Pricer:
-    """A loop as one writes it by hand, on all elements, in parallel."""
+def numba_pricer(arrays: Arrays, threads: int, symmetric: bool = False) -> Pricer:
+    """A loop as one writes it by hand, on all elements, in parallel.
+
+    The same formula as everywhere; ``symmetric`` saves half of the calls of erf by
+    knowing that the normal distribution is.
+    """
     import numba
 
+    @numba.njit(inline="always")
+    def normal(x: float) -> float:
+        return 0.5 * (1.0 + math.erf(x / math.sqrt(2.0)))
+
     @numba.njit(parallel=True)
-    def price(
-        price: np.ndarray, strike: np.ndarray, years: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def price(price: Any, strike: Any, years: Any) -> tuple[Any, Any]:
         call, put = np.empty_like(price), np.empty_like(price)
         for i in numba.prange(price.size):
             spread = VOLATILITY * math.sqrt(years[i])
@@ -54,24 +61,29 @@ def numba_pricer(arrays: tuple[np.ndarray, ...], threads: int) -> Pricer:
             d1 = (math.log(price[i] / strike[i]) + growth) / spread
             d2 = d1 - spread
             discounted = strike[i] * math.exp(-RATE * years[i])
-            n1 = 0.5 * (1.0 + math.erf(d1 / math.sqrt(2.0)))
-            n2 = 0.5 * (1.0 + math.erf(d2 / math.sqrt(2.0)))
+            n1, n2 = normal(d1), normal(d2)
+            if symmetric:
+                m1, m2 = 1.0 - n1, 1.0 - n2
+            else:
+                m1, m2 = normal(-d1), normal(-d2)
             call[i] = price[i] * n1 - discounted * n2
-            # The normal distribution is symmetric: no need for two more calls.
-            put[i] = discounted * (1.0 - n2) - price[i] * (1.0 - n1)
+            put[i] = discounted * m2 - price[i] * m1
         return call, put
 
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     return lambda: price(*arrays)
 
 
-def jax_pricer(arrays: tuple[np.ndarray, ...]) -> Pricer:
+def jax_pricer(arrays: Arrays) -> Pricer:
     import jax
 
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_platforms", "cpu")
     import jax.numpy as jnp
     from jax.scipy.special import erf
+
+    def normal(x: Any) -> Any:
+        return 0.5 * (1.0 + erf(x / math.sqrt(2.0)))
 
     @jax.jit
     def price(price: Any, strike: Any, years: Any) -> tuple[Any, Any]:
@@ -80,9 +92,8 @@ def jax_pricer(arrays: tuple[np.ndarray, ...]) -> Pricer:
         d1 = (jnp.log(price / strike) + growth) / spread
         d2 = d1 - spread
         discounted = strike * jnp.exp(-RATE * years)
-        n1, n2 = (0.5 * (1.0 + erf(d / math.sqrt(2.0))) for d in (d1, d2))
-        call = price * n1 - discounted * n2
-        return call, discounted * (1.0 - n2) - price * (1.0 - n1)
+        call = price * normal(d1) - discounted * normal(d2)
+        return call, discounted * normal(-d2) - price * normal(-d1)
 
     placed = [jnp.asarray(array) for array in arrays]
     return lambda: jax.block_until_ready(price(*placed))
@@ -96,6 +107,7 @@ def pricers(size: int, threads: int) -> dict[str, Pricer]:
         "dask_diffuse": dask_pricer("diffuse", inputs),
         "plain Dask": dask_pricer("dask", inputs),
         "numba": numba_pricer(arrays, threads),
+        "numba, half the erf": numba_pricer(arrays, threads, symmetric=True),
     }
     if importlib.util.find_spec("jax") is not None:
         found["jax"] = jax_pricer(arrays)
