@@ -17,8 +17,9 @@ packed stays in the first-level cache. For each tile the driver
 Accumulators of a reduction live in memory, one for each result. While the innermost
 axes of the walk are reduced, a tile accumulates to accumulators of its own: one for
 each of its elements, or, along a long row, a short ring of them. When the walk comes to
-an axis that is kept, they are folded into those of the results. If the row is not
-reduced, the strip function works on the accumulators of the results directly.
+an axis that is kept, they are folded into those of the results, or are themselves made
+results if nothing more will come. If the row is not reduced, but axes outside of it
+are, the strip function works on the accumulators of the results directly.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dask_diffuse.codegen.memory import splat_of
 from dask_diffuse.codegen.text import FunctionText
+from dask_diffuse.codegen.types import lane_numbers, vector
 
 __all__ = [
     "AccumulatorMode",
@@ -71,7 +74,8 @@ class Table:
     LOCAL = KEPT + MAX_PLANES
     FROM = LOCAL + MAX_PLANES
     TO = FROM + MAX_PLANES
-    ACCUMULATOR = TO + MAX_PLANES
+    RESULT_SIZES = TO + MAX_PLANES
+    ACCUMULATOR = RESULT_SIZES + MAX_PLANES
 
 
 class Call:
@@ -99,29 +103,22 @@ class OperandMode:
 
 
 class AccumulatorMode:
-    """Where a tile accumulates to."""
+    """Where a tile accumulates to.
 
-    IN_PLACE, TILE, RING = range(3)
+    ``IN_PLACE``: to the accumulators of the results. ``TILE``: to accumulators of its
+    own, which are folded or merged into those. ``RING``: to a few of its own, in turn.
+    ``COLUMNS``: to accumulators of its own that become results at the end of a run.
+    """
+
+    IN_PLACE, TILE, RING, COLUMNS = range(4)
 
 
-def driver_functions() -> str:
+def driver_functions(vector_bytes: int) -> str:
     """Return the text of the driver and of what it calls."""
-    copies = "".join(_copy(size) for size in _SIZES)
-    return (
-        copies
-        + _copy_any()
-        + _count()
-        + _tile_operand()
-        + _tail_operand()
-        + (
-            _tail_back()
-            + _accumulator_entries()
-            + _fold_tile()
-            + _tile()
-            + _walk()
-            + _drive()
-        )
-    )
+    functions = [_copy(size) for size in _SIZES]
+    functions += [_copy_any(), _count(vector_bytes // 8), _find_operand(), _find_tail()]
+    functions += [_put_back(), _find_accumulators(), _fold_tile(), _tile(), _walk()]
+    return "".join([*functions, _drive()])
 
 
 _SIZES = (1, 2, 4, 8, 16)
@@ -153,26 +150,53 @@ def _copy(size: int) -> str:
         )
         packed = text.test("eq", together, 0)
         with text.when(packed):
-            # Whole groups of elements first.
             group = max(1, 32 // size)
-            whole = text.math("and", "%columns", -group)
             wide = f"<{group * size} x i8>"
-            with text.loop(whole, group) as column:
-                offset = text.math("mul", column.index, size)
-                value = text.load(wide, text.at("i8", source, offset), align)
-                text.store(wide, value, text.at("i8", target, offset), align)
-            rest = text.math("sub", "%columns", whole)
-            done = text.math("mul", whole, size)
-            with text.loop(rest) as column:
-                offset = text.math("add", text.math("mul", column.index, size), done)
-                value = text.load(type_, text.at("i8", source, offset), align)
-                text.store(type_, value, text.at("i8", target, offset), align)
-        with text.otherwise(packed), text.loop("%columns") as column:
-            offset = text.math("mul", column.index, "%from_column")
-            value = text.load(type_, text.at("i8", source, offset), align)
-            offset = text.math("mul", column.index, "%to_column")
-            text.store(type_, value, text.at("i8", target, offset), align)
+            for start, count, many, element in _whole_and_rest(
+                *(text, group, wide, type_)
+            ):
+                with text.loop(count, many) as column:
+                    place = text.math("add", column.index, start)
+                    offset = text.math("mul", place, size)
+                    value = text.load(element, text.at("i8", source, offset), align)
+                    text.store(element, value, text.at("i8", target, offset), align)
+        with text.otherwise(packed):
+            for start, count, many, _ in _whole_and_rest(text, 4, type_, type_):
+                with text.loop(count, many) as column:
+                    place = text.math("add", column.index, start)
+                    _copy_some(text, source, target, place, many, type_, align)
     return text.finish()
+
+
+def _whole_and_rest(
+    text: FunctionText, group: int, wide: str, single: str
+) -> tuple[tuple[str, str, int, str], ...]:
+    """Return first element, count, step and type of two loops over a row."""
+    whole = text.math("and", "%columns", -group)
+    rest = text.math("sub", "%columns", whole)
+    return ("0", whole, group, wide), (whole, rest, 1, single)
+
+
+def _copy_some(
+    text: FunctionText,
+    source: str,
+    target: str,
+    place: str,
+    count: int,
+    type_: str,
+    align: int,
+) -> None:
+    """Copy some elements of a row one by one, from where they lie apart."""
+    pointers = []
+    for base, stride in ((source, "%from_column"), (target, "%to_column")):
+        pointer = text.at("i8", base, text.math("mul", place, stride))
+        steps = [pointer]
+        for _ in range(count - 1):
+            steps.append(text.at("i8", steps[-1], stride))
+        pointers.append(steps)
+    values = [text.load(type_, pointer, align) for pointer in pointers[0]]
+    for value, pointer in zip(values, pointers[1], strict=True):
+        text.store(type_, value, pointer, align)
 
 
 _COPY_PARAMS = (
@@ -200,8 +224,11 @@ def _call_copy(
     text.do(f"call void @copy(i64 {size}, ptr {to}, ptr {source}, {words})")
 
 
-def _count() -> str:
-    """Write positions: ``start + row * row_step + column * column_step``."""
+def _count(lanes: int) -> str:
+    """Write positions: ``start + row * row_step + column * column_step``.
+
+    Whole vectors are written, and so some positions past the end.
+    """
     text = FunctionText(
         "count",
         (
@@ -209,18 +236,23 @@ def _count() -> str:
             *(("i64", "%row_step"), ("i64", "%column_step")),
         ),
     )
+    wide = vector(lanes, "i64")
+    step = splat_of(text, "%column_step", "i64", lanes)
+    numbers = text.let("numbers", f"mul {wide} {step}, {lane_numbers(lanes)}")
     with text.loop("%rows") as row:
         start = text.math("add", "%start", text.math("mul", row.index, "%row_step"))
         target = text.at("i64", "%to", text.math("mul", row.index, "%columns"))
-        with text.loop("%columns") as column:
-            value = text.math(
+        with text.loop("%columns", lanes) as column:
+            first = text.math(
                 "add", start, text.math("mul", column.index, "%column_step")
             )
-            text.store("i64", value, text.at("i64", target, column.index))
+            first = splat_of(text, first, "i64", lanes)
+            value = text.let("value", f"add {wide} {first}, {numbers}")
+            text.store(wide, value, text.at("i64", target, column.index), 8)
     return text.finish()
 
 
-def _tile_operand() -> str:
+def _find_operand() -> str:
     """Find one operand for the whole vectors of a tile."""
     text = FunctionText(
         "find_operand",
@@ -262,7 +294,7 @@ def _tile_operand() -> str:
     return text.finish()
 
 
-def _tail_operand() -> str:
+def _find_tail() -> str:
     """Find one operand for the elements left over."""
     text = FunctionText(
         "find_tail",
@@ -289,7 +321,7 @@ def _tail_operand() -> str:
     return text.finish()
 
 
-def _tail_back() -> str:
+def _put_back() -> str:
     """Put the results of a tile where they belong, if they are not there."""
     text = FunctionText(
         "put_back",
@@ -321,7 +353,7 @@ def _tail_back() -> str:
     return text.finish()
 
 
-def _accumulator_entries() -> str:
+def _find_accumulators() -> str:
     """Find the accumulators of one reduction, `done` elements into a tile."""
     text = FunctionText(
         "find_accumulators",
@@ -374,6 +406,17 @@ def _fold_tile() -> str:
     source = text.at("i64", "%record", Table.FROM)
     fold = text.pointer(text.word("%record", Table.FOLD))
     merge = text.pointer(text.word("%record", Table.MERGE))
+    is_done = text.test("eq", mode, AccumulatorMode.COLUMNS)
+    with text.when(is_done):
+        for i in range(MAX_PLANES):
+            start = text.word("%record", Table.RESULTS + i)
+            size = text.word("%record", Table.RESULT_SIZES + i)
+            place = text.math("add", start, text.math("mul", offset, size))
+            text.set_word(place, "%record", Table.TO + i)
+        finish = text.pointer(text.word("%record", Table.FINISH))
+        local_planes = text.at("i64", "%record", Table.LOCAL)
+        text.do(f"call void {finish}(ptr {to}, ptr {local_planes}, i64 {columns})")
+    rows = text.choose(is_done, 0, rows)
     with text.loop(rows) as row:
         kept = text.math("add", offset, text.math("mul", row.index, kept_row))
         local = text.math("mul", row.index, columns)
@@ -418,7 +461,7 @@ def _tile() -> str:
             "i64 %rows, i64 %columns)"
         )
     with text.when(text.test("ne", done, 0)):
-        _find_accumulators(text, entries, 0)
+        _call_find(text, entries, 0)
         text.do(f"{call} {done})")
     with text.when(text.test("ne", left, 0)):
         with text.loop(num_operands) as loop:
@@ -428,7 +471,7 @@ def _tile() -> str:
                 f"call void @find_tail(ptr {record}, ptr {entry}, i64 {done}, "
                 f"i64 {left})"
             )
-        _find_accumulators(text, entries, done)
+        _call_find(text, entries, done)
         text.do(f"{call} {left})")
     with text.loop(num_operands) as loop:
         record = _record(text, operands, loop.index, Table.OPERAND)
@@ -439,7 +482,7 @@ def _tile() -> str:
     return text.finish()
 
 
-def _find_accumulators(text: FunctionText, entries: str, done: str | int) -> None:
+def _call_find(text: FunctionText, entries: str, done: str | int) -> None:
     with _accumulators(text) as record:
         first = text.word(record, Table.FIRST_ENTRY)
         entry = _record(text, entries, first, 2)

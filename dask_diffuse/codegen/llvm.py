@@ -100,7 +100,7 @@ def render_kernel(
 
 def render_driver(target: Target) -> KernelSource:
     """Return the module of the driver."""
-    text = driver_functions() + "\n" + _attributes(target)
+    text = driver_functions(target.vector_bytes) + "\n" + _attributes(target)
     return KernelSource("driver", text, ("drive",))
 
 

@@ -156,8 +156,9 @@ class _Writer:
         words[Table.COLUMNS] = walk.lengths[walk.column]
         words[Table.TILE_ROWS] = walk.tile_rows
         words[Table.TILE_COLUMNS] = walk.tile_columns
-        words[Table.ROW_LOOP] = len(self._loops) - 2
-        words[Table.COLUMN_LOOP] = len(self._loops) - 1
+        axes = [axis for axis, _ in self._loops]
+        words[Table.ROW_LOOP] = axes.index(-1 if walk.row is None else walk.row)
+        words[Table.COLUMN_LOOP] = axes.index(walk.column)
         words[Table.LANES] = self._layout.lanes
         for word, at in (
             (Table.LOOPS, self._loops_at),
@@ -224,7 +225,10 @@ class _Writer:
             reduces_rows = reduction.reduces[row]
         words[at + Table.REDUCES_ROWS] = reduces_rows
         words[at + Table.REDUCES_COLUMNS] = reduces_columns
-        words[at + Table.TOTAL] = reduction.total
+        done = reduction.mode == AccumulatorMode.COLUMNS
+        words[at + Table.TOTAL] = 0 if done else reduction.total
+        for i, dtype in enumerate(self._layout.accumulators[number].dtypes):
+            words[at + Table.RESULT_SIZES + i] = dtype.itemsize
         words[at + Table.RING] = walk.ring
         for offset, name in enumerate(("start", "fold", "merge", "finish")):
             words[at + Table.START + offset] = self._functions[f"{name}{number}"]
@@ -239,10 +243,11 @@ class _Writer:
             size = walk.ring
         for i, itemsize in enumerate(itemsizes):
             self._words[at + Table.SIZES + i] = itemsize
-            self._words[at + Table.KEPT + i] = self._kept
-            self._relocations.append((at + Table.KEPT + i, _KEPT))
-            kept = (reduction.total + lanes) * itemsize
-            self._kept += -(-kept // LINE) * LINE
+            if reduction.mode != AccumulatorMode.COLUMNS:
+                self._words[at + Table.KEPT + i] = self._kept
+                self._relocations.append((at + Table.KEPT + i, _KEPT))
+                kept = (reduction.total + lanes) * itemsize
+                self._kept += -(-kept // LINE) * LINE
             if reduction.mode != AccumulatorMode.IN_PLACE:
                 self._take(at + Table.LOCAL + i, (size + lanes) * itemsize)
 

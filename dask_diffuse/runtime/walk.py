@@ -27,8 +27,10 @@ _SHORT_ROW = 256
 """Below this many columns, several rows make a tile."""
 _LONG_ROW = 1 << 22
 """Most columns of a tile of which nothing is packed."""
-_ACCUMULATED_ROW = 1 << 15
+_ACCUMULATED_ROW = 1 << 10
 """Most columns of a row of accumulators that is worked on in place."""
+_FEW_COLUMNS = 32
+"""Up to this many columns to reduce, it is better to reduce the rows instead."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,9 @@ class Walk:
         The axes of a tile. There may be no row.
     tile_rows, tile_columns
         Its shape.
+    columns_first
+        Whether the loop over columns is the outermost: all rows are walked for a few
+        columns, and then for the next few.
     ring
         Length of a ring of accumulators.
     """
@@ -105,23 +110,23 @@ class Walk:
     column: int = 0
     tile_rows: int = 1
     tile_columns: int = 1
+    columns_first: bool = False
 
     def loops(self) -> list[tuple[int, int]]:
         """Return the axis of each loop around tiles, and how often it is run.
 
-        The last two are those over tiles; -1 stands for a row that is not there.
+        The loop over rows may be that of an axis -1, which is not there.
         """
         loops = [
             (axis, length)
             for axis, length in enumerate(self.lengths)
             if axis not in (self.row, self.column)
         ]
-        if self.row is None:
-            loops.append((-1, 1))
-        else:
-            loops.append((self.row, -(-self.lengths[self.row] // self.tile_rows)))
+        rows = 1 if self.row is None else self.lengths[self.row]
+        row = -1 if self.row is None else self.row
+        loops.append((row, -(-rows // self.tile_rows)))
         columns = -(-self.lengths[self.column] // self.tile_columns)
-        loops.append((self.column, columns))
+        loops.insert(0 if self.columns_first else len(loops), (self.column, columns))
         return loops
 
     def step(self, strides: list[int], axis: int) -> int:
@@ -141,7 +146,7 @@ class Walk:
             and reduction.reduces[self.column]
             and self.row is not None
             and not reduction.reduces[self.row]
-            and loops[-1][1] > 1
+            and self.tile_columns < self.lengths[self.column]
         ):
             # The last tile of a row has fewer columns, and so its elements lie
             # elsewhere: each tile is folded by itself.
@@ -253,15 +258,35 @@ def _choose_tile(walk: Walk) -> None:
     walk.row = walk.column - 1 if walk.column else None
     columns = lengths[walk.column]
     across = _axis_across(walk)
-    if across is not None:
+    if walk.row is not None and _has_few_to_reduce(walk):
+        walk.row, walk.column = walk.column, walk.row
+        walk.columns_first = True
+        walk.tile_columns = min(lengths[walk.column], _TILE)
+    elif across is not None:
         walk.row = across
         walk.tile_rows = min(lengths[across], _SQUARE)
         walk.tile_columns = min(columns, _TILE // walk.tile_rows)
     elif walk.row is None or columns >= _SHORT_ROW:
         walk.tile_columns = min(columns, _strip_length(walk))
+        # Accumulators stay in the cache while all rows are added to them.
+        walk.columns_first = bool(walk.reduced) and not any(
+            reduction.reduces[walk.column] for reduction in walk.reduced
+        )
     else:
         walk.tile_rows = min(lengths[walk.row], max(1, _TILE // columns))
         walk.tile_columns = columns
+
+
+def _has_few_to_reduce(walk: Walk) -> bool:
+    """Whether the columns are reduced, are few, and the rows are many and are not."""
+    row, column = walk.row, walk.column
+    return (
+        row is not None
+        and bool(walk.reduced)
+        and walk.lengths[column] <= _FEW_COLUMNS
+        and walk.lengths[row] > 2 * walk.lengths[column]
+        and all(r.reduces[column] and not r.reduces[row] for r in walk.reduced)
+    )
 
 
 def _axis_across(walk: Walk) -> int | None:
@@ -312,12 +337,24 @@ def _place_accumulators(walk: Walk) -> None:
     size = walk.tile_rows * walk.tile_columns
     for reduction in walk.reduced:
         if not reduction.reduces[walk.column]:
-            in_place = AccumulatorMode.IN_PLACE
-            reduction.mode = in_place if single else AccumulatorMode.TILE
+            reduction.mode = AccumulatorMode.TILE
+            if single:
+                reduction.mode = (
+                    AccumulatorMode.COLUMNS
+                    if _is_done_at_once(walk, reduction)
+                    else AccumulatorMode.IN_PLACE
+                )
             continue
         reduces_row = walk.row is not None and reduction.reduces[walk.row]
         is_ring = (single or reduces_row) and size >= walk.ring
         reduction.mode = AccumulatorMode.RING if is_ring else AccumulatorMode.TILE
+
+
+def _is_done_at_once(walk: Walk, reduction: Reduced) -> bool:
+    """Whether no loop around those that are reduced is reduced too."""
+    loops = walk.loops()
+    outer = loops[: walk.inner(reduction, loops)]
+    return not any(count > 1 and reduction.reduces[axis] for axis, count in outer)
 
 
 def _input_strides(
