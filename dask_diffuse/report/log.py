@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dask_diffuse.debug import log_debug
 from dask_diffuse.ir.printer import format_program
 from dask_diffuse.options import Options
+from dask_diffuse.report.groups import short_name
 from dask_diffuse.report.layers import format_layers
 from dask_diffuse.report.trace import GraphTrace
 
@@ -28,16 +29,16 @@ def log_graph(trace: GraphTrace, options: Options) -> None:
     if trace.program is not None:
         if options.logs("frontend"):
             for decision in trace.program.decisions:
-                log_debug(options, "frontend", "%s", decision)
+                log_debug(options, "frontend", "%s", short_name(str(decision)))
         if options.logs("ir"):
-            log_debug(options, "ir", "%s", format_program(trace.program))
+            log_debug(options, "ir", "imported\n%s", format_program(trace.program))
     if trace.plan is not None and options.logs("fusion"):
         imported = set(trace.plan.program.decisions)
         for decision in trace.plan.decisions:
             if decision not in imported:
-                log_debug(options, "fusion", "%s", decision)
+                log_debug(options, "fusion", "%s", short_name(str(decision)))
     if trace.after is not None and options.logs("lowering"):
-        log_debug(options, "lowering", "%s", "\n".join(_changes(trace)))
+        log_debug(options, "lowering", "lowered\n%s", "\n".join(_changes(trace)))
 
 
 def _changes(trace: GraphTrace) -> Iterator[str]:
