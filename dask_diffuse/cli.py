@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dask_diffuse.errors import DiffuseError, DiffuseWarning
+from dask_diffuse.errors import DiffuseError, DiffuseWarning, OptionError
 
 if TYPE_CHECKING:
     from dask_diffuse.apps.measure import Measurement, Run
@@ -27,11 +27,17 @@ _DIFFERENT = 1
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Show a mistake of the user as one message, without a traceback."""
+    """Show what users can mend as one message, without a traceback."""
     try:
         yield
-    except DiffuseError as error:
+    except OptionError as error:
         raise click.UsageError(str(error)) from error
+    except DiffuseError as error:
+        raise _CannotRun(str(error)) from error
+
+
+class _CannotRun(click.ClickException):
+    exit_code = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -147,7 +153,6 @@ def _picture(problem: Problem, output: Path | None) -> Path | None:
     if output is None and not problem.picture:
         return None
     from dask_diffuse.apps.picture import check_picture
-    from dask_diffuse.errors import OptionError
 
     if problem.draw is None:
         allowed = "left out, since this app has nothing to draw"
