@@ -27,229 +27,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dask_diffuse.codegen.memory import splat_of
+from dask_diffuse.codegen.copies import call_copy, copy_functions, count_function
 from dask_diffuse.codegen.text import FunctionText
-from dask_diffuse.codegen.types import lane_numbers, vector
+from dask_diffuse.codegen.words import (
+    MAX_PLANES,
+    AccumulatorMode,
+    Call,
+    OperandKind,
+    OperandMode,
+    Table,
+)
 
-__all__ = [
-    "AccumulatorMode",
-    "Call",
-    "MAX_PLANES",
-    "OperandKind",
-    "OperandMode",
-    "Table",
-    "driver_functions",
-]
-
-MAX_PLANES = 4
-"""The most planes an accumulator has."""
-
-
-class Table:
-    """Where things are in the table, in words.
-
-    First a header, then `count` and `index` of each axis of the walk, a record for each
-    operand, the steps (for each axis, what to add to the place of each operand and each
-    accumulator when that axis advances and all inside it begin again), and a record
-    for each accumulator.
-    """
-
-    STRIP, NUM_LOOPS, NUM_OPERANDS, NUM_ACCUMULATORS = 0, 1, 2, 3
-    ROWS, COLUMNS, TILE_ROWS, TILE_COLUMNS = 4, 5, 6, 7
-    ROW_LOOP, COLUMN_LOOP = 8, 9
-    SCALARS, ENTRIES, LANES = 10, 11, 12
-    LOOPS, OPERANDS, STEPS, ACCUMULATORS = 13, 14, 15, 16
-    HEADER = 17
-
-    KIND, ITEMSIZE, PLACE, ROW_STRIDE, COLUMN_STRIDE, MODE, SCRATCH, TAIL = range(8)
-    OPERAND = 8
-
-    NUM_PLANES, FIRST_ENTRY, OFFSET, KEPT_ROW_STRIDE, ACC_MODE = range(5)
-    INNER, REDUCES_ROWS, REDUCES_COLUMNS, TOTAL, RING = range(5, 10)
-    START, FOLD, MERGE, FINISH = range(10, 14)
-    SEEN_ROWS, SEEN_COLUMNS = 14, 15
-    SIZES = 16
-    RESULTS = SIZES + MAX_PLANES
-    KEPT = RESULTS + MAX_PLANES
-    LOCAL = KEPT + MAX_PLANES
-    FROM = LOCAL + MAX_PLANES
-    TO = FROM + MAX_PLANES
-    RESULT_SIZES = TO + MAX_PLANES
-    ACCUMULATOR = RESULT_SIZES + MAX_PLANES
-
-
-class Call:
-    """What the driver is called with, in words: the table, and addresses to put in.
-
-    A relocation is a pair of words: a place in the table, and the number of the address
-    to be added to what is there. Address 0 is that of scratch memory, at the beginning
-    of which the table is copied; the others are as whoever made the table wants them.
-    """
-
-    TABLE, NUM_WORDS, RELOCATIONS, NUM_RELOCATIONS = range(4)
-    ADDRESSES = 4
-
-
-class OperandKind:
-    """What an operand is."""
-
-    INPUT, RAMP, OUTPUT = range(3)
-
-
-class OperandMode:
-    """How an operand is reached."""
-
-    IN_PLACE, PACKED, SPREAD = range(3)
-
-
-class AccumulatorMode:
-    """Where a tile accumulates to.
-
-    ``IN_PLACE``: to the accumulators of the results. ``TILE``: to accumulators of its
-    own, which are folded or merged into those. ``RING``: to a few of its own, in turn.
-    ``COLUMNS``: to accumulators of its own that become results at the end of a run.
-    """
-
-    IN_PLACE, TILE, RING, COLUMNS = range(4)
+__all__ = ["driver_functions"]
 
 
 def driver_functions(vector_bytes: int) -> str:
     """Return the text of the driver and of what it calls."""
-    functions = [_copy(size) for size in _SIZES]
-    functions += [_copy_any(), _count(vector_bytes // 8), _find_operand(), _find_tail()]
-    functions += [_put_back(), _find_accumulators(), _fold_tile(), _tile(), _walk()]
-    return "".join([*functions, _drive()])
-
-
-_SIZES = (1, 2, 4, 8, 16)
-
-
-def _element(size: int) -> str:
-    return "<2 x i64>" if size == 16 else f"i{8 * size}"
-
-
-def _copy(size: int) -> str:
-    """Copy a rectangle of elements of one size; strides are in bytes."""
-    text = FunctionText(
-        f"copy{size}",
-        (
-            *(("ptr", "%to"), ("ptr", "%from"), ("i64", "%rows"), ("i64", "%columns")),
-            *(("i64", "%to_row"), ("i64", "%to_column")),
-            *(("i64", "%from_row"), ("i64", "%from_column")),
-        ),
-    )
-    type_ = _element(size)
-    align = min(size, 8)
-    with text.loop("%rows") as row:
-        source = text.at("i8", "%from", text.math("mul", row.index, "%from_row"))
-        target = text.at("i8", "%to", text.math("mul", row.index, "%to_row"))
-        together = text.math(
-            "or",
-            text.math("sub", "%to_column", size),
-            text.math("sub", "%from_column", size),
-        )
-        packed = text.test("eq", together, 0)
-        with text.when(packed):
-            group = max(1, 32 // size)
-            wide = f"<{group * size} x i8>"
-            for start, count, many, element in _whole_and_rest(
-                *(text, group, wide, type_)
-            ):
-                with text.loop(count, many) as column:
-                    place = text.math("add", column.index, start)
-                    offset = text.math("mul", place, size)
-                    value = text.load(element, text.at("i8", source, offset), align)
-                    text.store(element, value, text.at("i8", target, offset), align)
-        with text.otherwise(packed):
-            for start, count, many, _ in _whole_and_rest(text, 4, type_, type_):
-                with text.loop(count, many) as column:
-                    place = text.math("add", column.index, start)
-                    _copy_some(text, source, target, place, many, type_, align)
-    return text.finish()
-
-
-def _whole_and_rest(
-    text: FunctionText, group: int, wide: str, single: str
-) -> tuple[tuple[str, str, int, str], ...]:
-    """Return first element, count, step and type of two loops over a row."""
-    whole = text.math("and", "%columns", -group)
-    rest = text.math("sub", "%columns", whole)
-    return ("0", whole, group, wide), (whole, rest, 1, single)
-
-
-def _copy_some(
-    text: FunctionText,
-    source: str,
-    target: str,
-    place: str,
-    count: int,
-    type_: str,
-    align: int,
-) -> None:
-    """Copy some elements of a row one by one, from where they lie apart."""
-    pointers = []
-    for base, stride in ((source, "%from_column"), (target, "%to_column")):
-        pointer = text.at("i8", base, text.math("mul", place, stride))
-        steps = [pointer]
-        for _ in range(count - 1):
-            steps.append(text.at("i8", steps[-1], stride))
-        pointers.append(steps)
-    values = [text.load(type_, pointer, align) for pointer in pointers[0]]
-    for value, pointer in zip(values, pointers[1], strict=True):
-        text.store(type_, value, pointer, align)
-
-
-_COPY_PARAMS = (
-    *(("i64", "%size"), ("ptr", "%to"), ("ptr", "%from")),
-    *(("i64", "%rows"), ("i64", "%columns")),
-    *(("i64", "%to_row"), ("i64", "%to_column")),
-    *(("i64", "%from_row"), ("i64", "%from_column")),
-)
-
-
-def _copy_any() -> str:
-    """Copy a rectangle of elements of any size."""
-    text = FunctionText("copy", _COPY_PARAMS)
-    operands = ", ".join(f"{type_} {name}" for type_, name in _COPY_PARAMS[1:])
-    for size in _SIZES:
-        with text.when(text.test("eq", "%size", size)):
-            text.do(f"call void @copy{size}({operands})")
-    return text.finish()
-
-
-def _call_copy(
-    text: FunctionText, size: str, to: str, source: str, shape: tuple[str | int, ...]
-) -> None:
-    words = ", ".join(f"i64 {word}" for word in shape)
-    text.do(f"call void @copy(i64 {size}, ptr {to}, ptr {source}, {words})")
-
-
-def _count(lanes: int) -> str:
-    """Write positions: ``start + row * row_step + column * column_step``.
-
-    Whole vectors are written, and so some positions past the end.
-    """
-    text = FunctionText(
-        "count",
-        (
-            *(("ptr", "%to"), ("i64", "%start"), ("i64", "%rows"), ("i64", "%columns")),
-            *(("i64", "%row_step"), ("i64", "%column_step")),
-        ),
-    )
-    wide = vector(lanes, "i64")
-    step = splat_of(text, "%column_step", "i64", lanes)
-    numbers = text.let("numbers", f"mul {wide} {step}, {lane_numbers(lanes)}")
-    with text.loop("%rows") as row:
-        start = text.math("add", "%start", text.math("mul", row.index, "%row_step"))
-        target = text.at("i64", "%to", text.math("mul", row.index, "%columns"))
-        with text.loop("%columns", lanes) as column:
-            first = text.math(
-                "add", start, text.math("mul", column.index, "%column_step")
-            )
-            first = splat_of(text, first, "i64", lanes)
-            value = text.let("value", f"add {wide} {first}, {numbers}")
-            text.store(wide, value, text.at("i64", target, column.index), 8)
-    return text.finish()
+    functions = [
+        *(copy_functions(), count_function(vector_bytes // 8)),
+        *(_find_operand(), _find_tail(), _put_back(), _find_accumulators()),
+        *(_fold_tile(), _tile(), _walk(), _drive()),
+    ]
+    return "".join(functions)
 
 
 def _find_operand() -> str:
@@ -290,7 +89,7 @@ def _find_operand() -> str:
                 *(rows, columns, text.math("mul", columns, size), size),
                 *(row_stride, column_stride),
             )
-            _call_copy(text, size, to, text.pointer(place), shape)
+            call_copy(text, size, to, text.pointer(place), shape)
     return text.finish()
 
 
@@ -317,7 +116,7 @@ def _find_tail() -> str:
     copied = text.let("copied", f"and i1 {in_place}, {is_input}")
     with text.when(copied):
         to, source = text.pointer(tail), text.pointer(after)
-        _call_copy(text, size, to, source, (1, "%left", 0, size, 0, size))
+        call_copy(text, size, to, source, (1, "%left", 0, size, 0, size))
     return text.finish()
 
 
@@ -340,7 +139,7 @@ def _put_back() -> str:
             after = text.math("add", place, text.math("mul", "%done", size))
             tail = text.pointer(text.word("%record", Table.TAIL))
             shape: tuple[str | int, ...] = (1, "%left", 0, size, 0, size)
-            _call_copy(text, size, text.pointer(after), tail, shape)
+            call_copy(text, size, text.pointer(after), tail, shape)
         with text.otherwise(in_place):
             scratch = text.pointer(text.word("%record", Table.SCRATCH))
             row_stride = text.word("%record", Table.ROW_STRIDE)
@@ -349,7 +148,7 @@ def _put_back() -> str:
                 *("%rows", "%columns", row_stride, column_stride),
                 *(text.math("mul", "%columns", size), size),
             )
-            _call_copy(text, size, text.pointer(place), scratch, shape)
+            call_copy(text, size, text.pointer(place), scratch, shape)
     return text.finish()
 
 

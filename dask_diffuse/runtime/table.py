@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dask_diffuse.codegen.driver import (
+from dask_diffuse.codegen.strip import StripLayout
+from dask_diffuse.codegen.words import (
     MAX_PLANES,
     AccumulatorMode,
     Call,
@@ -18,7 +19,6 @@ from dask_diffuse.codegen.driver import (
     OperandMode,
     Table,
 )
-from dask_diffuse.codegen.strip import StripLayout
 from dask_diffuse.kernel.nest import Assign, Kernel
 from dask_diffuse.runtime.memory import LINE
 from dask_diffuse.runtime.walk import Operand, Reduced, Walk

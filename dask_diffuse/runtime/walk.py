@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dask_diffuse.codegen.driver import AccumulatorMode, OperandKind, OperandMode
 from dask_diffuse.codegen.strip import StripLayout
+from dask_diffuse.codegen.words import AccumulatorMode, OperandKind, OperandMode
 from dask_diffuse.kernel.nest import Accumulate, Kernel
 
 __all__ = ["Operand", "Reduced", "Walk", "plan_walk"]
