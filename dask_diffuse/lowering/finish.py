@@ -28,6 +28,7 @@ from dask_diffuse.dask_api import (
 )
 from dask_diffuse.lowering.lower import LoweredGraph
 from dask_diffuse.lowering.places import is_block_key, key_name
+from dask_diffuse.lowering.select import SelectingTasks
 
 __all__ = ["Requested", "finish"]
 
@@ -135,7 +136,11 @@ def _is_at_rest(layer: Layer) -> bool:
     """
     if not isinstance(layer, MaterializedLayer) or not len(layer):
         return False
-    task = layer[next(iter(layer))]
+    tasks = layer.mapping
+    if isinstance(tasks, SelectingTasks):
+        # What it takes from fused layers does not matter, and is not to be made now.
+        tasks = tasks.original
+    task = tasks[next(iter(tasks))]
     if isinstance(task, Task):
         return task.func is finalize
     if isinstance(task, GraphNode):

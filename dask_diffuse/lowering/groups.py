@@ -79,6 +79,8 @@ class LoweredGroup:
         Names of the blocks that the tasks read, as the fused graph has them.
     keys
         Single keys that the tasks need.
+    group
+        What was lowered.
     """
 
     name: str
@@ -88,6 +90,7 @@ class LoweredGroup:
     places: dict[str, Place]
     reads: tuple[str, ...]
     keys: tuple[Key, ...]
+    group: FusionGroup
 
 
 def lower_group(
@@ -414,4 +417,5 @@ def _layers(builder: _GroupBuilder, call: KernelCall) -> LoweredGroup:
         },
         reads=tuple(arguments.names),
         keys=tuple(arguments.keys),
+        group=group,
     )

@@ -12,6 +12,7 @@ from dask_diffuse.fusion.plan import FusionPlan
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import IndexTask
 from dask_diffuse.lowering.groups import LoweredGroup, lower_group
+from dask_diffuse.lowering.inline import may_inline
 from dask_diffuse.lowering.places import LoweringError, Place, key_name
 from dask_diffuse.lowering.select import selecting_copy, selecting_layer
 from dask_diffuse.options import Options
@@ -30,7 +31,7 @@ class LoweredGraph:
     graph
         Layers that nobody needs are gone; layer dependencies are right.
     fused
-        Names of the layers whose tasks run kernels.
+        Names of the layers whose tasks do nothing but run kernels.
     own
         Names of all layers that are not the host's: those above, and the ones that
         take blocks out of a carrier.
@@ -54,6 +55,9 @@ def lower(
     of that store, and its readers need not know::
 
         mul-1, add-2 (reads mul-1)     ->     add-2
+
+    If such a store is read by the steps of a reduction alone, and its blocks are many
+    and small, these steps run the kernel themselves.
 
     If it makes several, a carrier returns tuples. Fused readers and lists of tasks
     take their blocks from them; for others, and for requested blocks, a layer with the
@@ -116,12 +120,14 @@ class _Assembly:
         self._places = {
             store: place for group in lowered for store, place in group.places.items()
         }
+        self._inlined: dict[str, LoweredGroup] = {}
         self._tasks_of: dict[str, list[IndexTask]] = {}
         for task in program.tasks:
             self._tasks_of.setdefault(task.origin.layer, []).append(task)
 
     def assemble(self, requested: Iterable[str]) -> LoweredGraph:
         """Make the layers that the requested blocks need."""
+        self._inlined = self._choose_inlined(frozenset(requested))
         pending = [self._provider(name) for name in sorted(requested)]
         while pending:
             name = pending.pop()
@@ -135,6 +141,18 @@ class _Assembly:
             fused=frozenset(self._fused.keys() & self._layers.keys()),
             own=frozenset((self._fused.keys() | self._places) & self._layers.keys()),
         )
+
+    def _choose_inlined(self, requested: frozenset[str]) -> dict[str, LoweredGroup]:
+        inlined = {}
+        for name, group in self._fused.items():
+            readers = self._program.readers.get(name, ())
+            if len(readers) != 1 or name in requested:
+                continue
+            reader = self._program.tasks[readers[0]]
+            layer = self._hlg.layers[reader.origin.layer]
+            if may_inline(group, layer, self._program):
+                inlined[name] = group
+        return inlined
 
     def _provider(self, name: str) -> str:
         """Return the layer of the new graph whose keys have this name."""
@@ -181,17 +199,22 @@ class _Assembly:
     def _untouched_layer(self, name: str) -> tuple[Layer, set[str]]:
         layer = self._hlg.layers[name]
         carried: dict[str, Place] = {}
+        inlined: dict[str, Layer] = {}
         needed: set[str] = set()
         for store in self._reads(name):
             place = self._places.get(store)
             is_list = type(layer) is MaterializedLayer
-            if place is not None and place.item is not None and is_list:
+            if store in self._inlined:
+                fused, reads = self._fused_layer(self._inlined[store])
+                inlined[store] = fused
+                needed |= reads
+            elif place is not None and place.item is not None and is_list:
                 carried[store] = place
                 needed.add(place.name)
             else:
                 needed.add(self._provider(store))
-        if carried:
-            layer = selecting_copy(layer, carried)
+        if carried or inlined:
+            layer = selecting_copy(layer, carried, inlined)
         return layer, needed
 
     def _reads(self, layer: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Consumers of carriers: tasks that take one block out of the tuple of several."""
+"""Readers of fused tasks: they take one block of several, or run the kernel themselves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dask_diffuse.dask_api import (
     Blockwise,
     GraphNode,
     Key,
+    Layer,
     MaterializedLayer,
     Task,
     TaskRef,
@@ -22,7 +23,7 @@ __all__ = ["SelectingTasks", "selecting_copy", "selecting_layer"]
 
 
 class SelectingTasks(Mapping[Key, Any]):
-    """The tasks of a layer, with some blocks replaced by elements of carriers.
+    """The tasks of a layer, with some blocks replaced by what makes them.
 
     Rewritten when they are read, which the scheduler does once: the hook need not look
     at each of them.
@@ -33,11 +34,24 @@ class SelectingTasks(Mapping[Key, Any]):
         As the host's graph holds them: graph nodes, legacy tuples or keys.
     places
         For each store that carriers make, where its blocks are.
+    inlined
+        Fused layers whose tasks become part of those that read them.
     """
 
-    def __init__(self, tasks: Mapping[Key, Any], places: Mapping[str, Place]) -> None:
+    def __init__(
+        self,
+        tasks: Mapping[Key, Any],
+        places: Mapping[str, Place],
+        inlined: Mapping[str, Layer],
+    ) -> None:
         self._tasks = tasks
         self._places = dict(places)
+        self._inlined = dict(inlined)
+
+    @property
+    def original(self) -> Mapping[Key, Any]:
+        """The tasks as the host's graph holds them."""
+        return self._tasks
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -56,11 +70,14 @@ class SelectingTasks(Mapping[Key, Any]):
             return self._substitute(task)
         return self._select(task, key) or self._legacy(task)
 
-    def _place(self, key: object) -> Place | None:
-        return self._places.get(key[0]) if is_block_key(key) else None  # type: ignore[index]
-
     def _select(self, key: Key, name: Key | None) -> Task | None:
-        place = self._place(key)
+        """Return what makes a block from what the new graph has, unless it has it."""
+        if not is_block_key(key):
+            return None
+        layer = self._inlined.get(key[0])
+        if layer is not None:
+            return layer[key]
+        place = self._places.get(key[0])
         if place is None:
             return None
         carrier = TaskRef((place.name, *key[1:]))
@@ -75,9 +92,9 @@ class SelectingTasks(Mapping[Key, Any]):
         return task.substitute(chosen) if chosen else task
 
     def _legacy(self, value: Any) -> Any:
-        place = self._place(value)
-        if place is not None:
-            return operator.getitem, (place.name, *value[1:]), place.item
+        selection = self._select(value, None)
+        if selection is not None:
+            return selection
         if isinstance(value, GraphNode):
             return self._substitute(value)
         if type(value) is tuple or type(value) is list:
@@ -88,10 +105,18 @@ class SelectingTasks(Mapping[Key, Any]):
 
 
 def selecting_copy(
-    layer: MaterializedLayer, places: Mapping[str, Place]
+    layer: MaterializedLayer,
+    places: Mapping[str, Place],
+    inlined: Mapping[str, Layer],
 ) -> MaterializedLayer:
-    """Return a list of tasks that takes blocks of some stores from their carriers."""
-    copy = MaterializedLayer(SelectingTasks(layer.mapping, places))
+    """Return a list of tasks that makes blocks of some stores itself.
+
+    Parameters
+    ----------
+    layer, places, inlined
+        See `SelectingTasks`.
+    """
+    copy = MaterializedLayer(SelectingTasks(layer.mapping, places, inlined))
     copy.annotations = layer.annotations
     copy.collection_annotations = layer.collection_annotations
     return copy
