@@ -7,12 +7,12 @@ import warnings
 
 import dask
 import dask.array as da
-import dask_diffuse.runtime.cpu
 import numpy as np
 import pytest
 
 import dask_diffuse
 import dask_diffuse.optimizer
+import dask_diffuse.runtime.cpu
 from dask_diffuse.errors import FallbackWarning
 from dask_diffuse.runtime.counters import forget_warnings
 from tests.helpers import fused
