@@ -1,4 +1,4 @@
-"""Readers of fused tasks: they take one block of several, or run the kernel themselves."""
+"""Readers of fused tasks: they take one block of several, or make it themselves."""
 
 from __future__ import annotations
 
