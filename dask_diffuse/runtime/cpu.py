@@ -67,6 +67,7 @@ class CompiledKernel:
         self._options = options
         self._walks: dict[object, WalkTable] = {}
         self._scalar_dtype = _scalar_dtype(kernel)
+        self._scalars: tuple[object, np.ndarray] = None, np.empty(0, np.uint8)
 
     def __repr__(self) -> str:
         return f"<CompiledKernel {self.kernel.label!r}>"
@@ -97,10 +98,14 @@ class CompiledKernel:
         walk = self._walks.get(pattern)
         if walk is None:
             walk = self._plan(pattern, arrays, extents)
-        scratch, owner = thread_memory.scratch(walk.scratch_size)
-        kept = np.empty(walk.kept_size, np.uint8) if walk.kept_size else owner
-        values = np.array([tuple(scalars)], self._scalar_dtype)
-        addresses = [scratch, aligned_address(kept), address_of(values)]
+        if thread_memory.size < walk.scratch_size:
+            thread_memory.grow(walk.scratch_size)
+        kept = 0
+        if walk.kept_size:
+            accumulators = np.empty(walk.kept_size, np.uint8)
+            kept = aligned_address(accumulators)
+        values = self._packed_scalars(scalars)
+        addresses = [thread_memory.address, kept, address_of(values)]
         addresses += map(address_of, arrays)
         results = []
         for result in walk.results:
@@ -122,6 +127,15 @@ class CompiledKernel:
         """
         source = _render(self.kernel, self._layout, self._options)
         return source.text if form == "llvm" else assembly(source, host_target())
+
+    def _packed_scalars(self, scalars: Sequence[np.generic]) -> np.ndarray:
+        """Return the scalar arguments as they lie in memory."""
+        last, values = self._scalars
+        # A fused task brings the same ones each time.
+        if last is not scalars or type(scalars) is not tuple:
+            values = np.array([tuple(scalars)], self._scalar_dtype)
+            self._scalars = scalars, values
+        return values
 
     def _plan(
         self,

@@ -12,8 +12,6 @@ __all__ = ["LINE", "ThreadMemory", "address_of", "aligned_address", "thread_memo
 LINE = 64
 """Bytes of a line of the cache."""
 
-_KEPT = 1 << 20
-"""Most bytes of scratch memory that a thread keeps for its next call."""
 _SMALLEST = 1 << 15
 _DATA = 40
 """Where the C struct of the array interface protocol has its pointer to the data."""
@@ -39,23 +37,26 @@ def aligned_address(memory: np.ndarray) -> int:
 
 
 class ThreadMemory(threading.local):
-    """What a thread needs for a call of a kernel, warm in its cache."""
+    """What a thread needs for a call of a kernel, warm in its cache.
+
+    Parameters
+    ----------
+    size
+        Bytes of scratch memory.
+    address
+        Where it begins, with a line of the cache.
+    """
 
     def __init__(self) -> None:
-        self._scratch = np.empty(0, np.uint8)
+        self.size = 0
+        self.address = 0
+        self._owner = np.empty(0, np.uint8)
 
-    def scratch(self, size: int) -> tuple[int, np.ndarray]:
-        """Return an aligned address of memory of some size, and what owns it.
-
-        It may hold anything, and is the same at each call.
-        """
-        size += LINE
-        owner = self._scratch
-        if owner.size < size:
-            owner = np.empty(max(size, _SMALLEST), np.uint8)
-            if size <= _KEPT:
-                self._scratch = owner
-        return aligned_address(owner), owner
+    def grow(self, size: int) -> None:
+        """Make the scratch memory larger."""
+        self.size = max(size, _SMALLEST)
+        self._owner = np.empty(self.size + LINE, np.uint8)
+        self.address = aligned_address(self._owner)
 
 
 thread_memory = ThreadMemory()
