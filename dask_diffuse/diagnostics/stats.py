@@ -58,7 +58,7 @@ class ProcessStats:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats(ProcessStats):
     """Counters of one process, or sums over the processes of a cluster.
 
@@ -83,6 +83,9 @@ class Stats(ProcessStats):
         )
         blocks = [text, *(f"{name}\n{node}" for name, node in self.nodes.items())]
         return "\n\n".join(blocks)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def stats(client: Any = None) -> Stats:

@@ -56,7 +56,7 @@ class TaskCounts:
     fused: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class KernelReport:
     """A kernel, and the text it becomes.
 
@@ -70,6 +70,9 @@ class KernelReport:
 
     kernel: Kernel
     exact_math: bool = False
+
+    def __repr__(self) -> str:
+        return f"<KernelReport {self.label!r}>"
 
     @property
     def label(self) -> str:
@@ -96,7 +99,7 @@ class KernelReport:
         return render_kernel(self.kernel, form, exact_math=self.exact_math)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """What the hook does with a graph, as data, text and HTML.
 
@@ -140,6 +143,10 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(_text(self))
+
+    def __repr__(self) -> str:
+        # What a prompt shows. The fields go on for pages.
+        return str(self)
 
     def _repr_html_(self) -> str:
         return _html(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dask_diffuse.fusion.plan import FusionGroup, FusionPlan
 from dask_diffuse.ir.partition import Domain
@@ -63,7 +63,7 @@ class GroupReport:
     tasks_before: int
     tasks_after: int
     num_values: int
-    kernel: Kernel
+    kernel: Kernel = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
         """Return the numbers and names as JSON can hold them."""

@@ -197,6 +197,9 @@ class TestForms:
         assert text.splitlines()[0].startswith(f"{len(report.program.tasks)} layers, ")
         assert "group 0" in text
         assert "saves" in text
+        assert repr(report) == text
+        assert repr(report.kernels[0]).startswith("<KernelReport 'exp-")
+        assert len(repr(report.groups[0])) < 1000
 
     def test_html(self, report):
         page = report._repr_html_()

@@ -56,6 +56,7 @@ def test_a_fallback_is_counted_by_its_reason():
 def test_text_and_dict():
     now = stats()
     lines = str(now).splitlines()
+    assert repr(now) == str(now)
     assert [line.split()[0] for line in lines] == [
         "graphs",
         "plans",
