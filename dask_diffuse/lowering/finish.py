@@ -85,7 +85,7 @@ def finish(lowered: LoweredGraph, requested: Requested) -> Mapping[Key, Any]:
     """
     graph = lowered.graph
     layers = graph.layers
-    if any(_is_foreign_blockwise(name, lowered) for name in layers):
+    if any(_may_be_merged(name, lowered) for name in layers):
         graph = optimize_blockwise(
             graph, keys=[(n,) for n in _kept(lowered, requested)]
         )
@@ -94,8 +94,13 @@ def finish(lowered: LoweredGraph, requested: Requested) -> Mapping[Key, Any]:
     return _fuse_tasks(graph, requested)
 
 
-def _is_foreign_blockwise(name: str, lowered: LoweredGraph) -> bool:
-    return name not in lowered.own and isinstance(lowered.graph.layers[name], Blockwise)
+def _may_be_merged(name: str, lowered: LoweredGraph) -> bool:
+    """Whether this is a symbolic layer of the host that reads another one."""
+    graph = lowered.graph
+    if name in lowered.own or not isinstance(graph.layers[name], Blockwise):
+        return False
+    read = graph.dependencies[name]
+    return any(isinstance(graph.layers[other], Blockwise) for other in read)
 
 
 def _kept(lowered: LoweredGraph, requested: Requested) -> set[str]:
@@ -138,7 +143,9 @@ def _is_at_rest(layer: Layer) -> bool:
         return False
     tasks = layer.mapping
     if isinstance(tasks, SelectingTasks):
-        # What it takes from fused layers does not matter, and is not to be made now.
+        if tasks.inlines:
+            return True
+        # Its own form of the task would do as well, but is not to be made now.
         tasks = tasks.original
     task = tasks[next(iter(tasks))]
     if isinstance(task, Task):

@@ -2,7 +2,8 @@
 
 A task costs the scheduler some 100 microseconds, whatever it does. For blocks of a few
 thousand elements that is far more than the kernel takes, so one task then runs it for
-all the blocks that it is about to combine.
+all the blocks that it is about to combine. And where there is but one block to combine,
+one task will do for any size.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dask_diffuse.dask_api import Layer, MaterializedLayer
 from dask_diffuse.ir.partition import Chunks, Tiling
 from dask_diffuse.ir.program import Program
+from dask_diffuse.ir.task import Reduction
 from dask_diffuse.lowering.groups import LoweredGroup
 
 __all__ = ["may_inline"]
@@ -34,13 +36,17 @@ def may_inline(lowered: LoweredGroup, reader: Layer, program: Program) -> bool:
         Its program.
     """
     layer, group = lowered.layer, lowered.group
-    if type(reader) is not MaterializedLayer:
+    body = program.tasks[group.results[0].task].body
+    if type(reader) is not MaterializedLayer or not isinstance(body, Reduction):
+        # Other readers might need a block more than once.
         return False
-    if len(reader) < _FEWEST_TASKS or layer.annotations or reader.annotations:
+    if layer.annotations or reader.annotations:
+        return False
+    if len(layer) == len(reader):
+        return True
+    if len(reader) < _FEWEST_TASKS:
         return False
     blocks = -(-len(layer) // len(reader))
-    if blocks < 2:
-        return False
     nbytes = 0
     for access, param in zip(group.inputs, group.kernel.arrays, strict=True):
         if not isinstance(access.partition, Tiling):

@@ -49,6 +49,11 @@ class SelectingTasks(Mapping[Key, Any]):
         self._inlined = dict(inlined)
 
     @property
+    def inlines(self) -> bool:
+        """Whether tasks of other layers become part of these."""
+        return bool(self._inlined)
+
+    @property
     def original(self) -> Mapping[Key, Any]:
         """The tasks as the host's graph holds them."""
         return self._tasks
