@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,9 @@ _DASKS_OWN = re.compile(
 )
 """Layers that combine the partial results of a reduction, or put the result together:
 they are lists of tasks in every graph, and are counted but not listed."""
+
+_WIDTH = 88
+"""Columns of the text, where it can be helped."""
 
 _LISTED = 8
 """How many refusals of one rule the text lists."""
@@ -226,7 +230,14 @@ def _group_text(number: int, group: GroupReport) -> Iterable[str]:
             yield f"  {title:<12} {name}"
     if group.temporaries:
         temporaries = ", ".join(short_name(name) for name in group.temporaries)
-        yield f"  temporaries  {temporaries}"
+        yield from textwrap.wrap(
+            temporaries,
+            _WIDTH,
+            initial_indent="  temporaries  ",
+            subsequent_indent=" " * 15,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     yield f"  saves        {_savings(group)}"
 
 

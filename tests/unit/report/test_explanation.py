@@ -106,6 +106,25 @@ def test_tokens_in_details_are_shortened(plan):
     assert "a with b: 'mul-012345' is between" in text
 
 
+def test_many_temporaries_are_wrapped(plan):
+    names = tuple(f"temporary-{i}" for i in range(20))
+    (group,) = plan.groups
+    stores = plan.program.stores
+    store = next(iter(stores.values()))
+    program = dataclasses.replace(
+        plan.program, stores={**stores, **dict.fromkeys(names, store)}
+    )
+    group = dataclasses.replace(group, temporaries=names)
+    text = str(
+        Explanation(
+            dataclasses.replace(plan, program=program, groups=(group,)),
+            TaskCounts(1, None, 1),
+        )
+    )
+    assert all(name in text for name in names)
+    assert max(map(len, text.splitlines())) <= 88
+
+
 def test_long_lists_are_cut(plan):
     many = tuple(Decision(Rule.COST, False, f"layer{i}") for i in range(100))
     explanation = Explanation(
