@@ -170,8 +170,9 @@ class Optimizer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.options!r})"
 
-    def __reduce__(self) -> tuple[Callable[..., Optimizer], tuple[Options]]:
-        return _restore, (self.options,)
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Options, ...]]:
+        # The environment of a remote scheduler is not that of the client.
+        return (_dasks_own, ()) if is_disabled() else (_restore, (self.options,))
 
     def __call__(
         self, dsk: Mapping[Key, Any], keys: object, **kwargs: Any
@@ -252,6 +253,11 @@ class Optimizer:
             lowered = lower(plan, dsk, requested.names, options=options)
         with trace.time("finish"):
             trace.after = finish(lowered, requested)
+
+
+def _dasks_own() -> Callable[..., Any]:
+    """Unpickle a hook that was switched off where it comes from."""
+    return optimize_array_graph  # type: ignore[no-any-return]
 
 
 def _restore(options: Options) -> Optimizer:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 from importlib import resources
@@ -10,7 +11,9 @@ import pytest
 import yaml
 
 from dask_diffuse.config import is_disabled, is_enabled, read_options
+from dask_diffuse.dask_api import optimize_array_graph
 from dask_diffuse.errors import DiffuseError, OptionError
+from dask_diffuse.optimizer import Optimizer
 from dask_diffuse.options import Options
 
 TEXT = resources.files("dask_diffuse")
@@ -112,6 +115,15 @@ class TestReading:
         with dask.config.set({"diffuse.enabled": True}):
             assert is_enabled()
         assert is_disabled()
+
+
+    def test_switched_off_on_the_client_is_off_on_the_scheduler(self, monkeypatch):
+        hook = Optimizer()
+        monkeypatch.setenv("DIFFUSE_DISABLE", "1")
+        travelled = pickle.dumps(hook)
+        monkeypatch.delenv("DIFFUSE_DISABLE")
+        assert pickle.loads(travelled) is optimize_array_graph
+        assert pickle.loads(pickle.dumps(hook)) == hook
 
 
 class TestMistakes:
