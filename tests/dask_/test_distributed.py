@@ -290,8 +290,11 @@ def remote_scheduler(tmp_path) -> Iterator[str]:
     finally:
         for process in (worker, scheduler):
             process.terminate()
-        for process in (worker, scheduler):
-            process.wait(timeout=30)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def test_a_scheduler_in_another_process(remote_scheduler, tmp_path):
