@@ -70,7 +70,7 @@ def describe_tasks(layer: Layer) -> str:
     """Say what the tasks of a list do, going by one of them."""
     found = first_task(layer)
     if found is None:
-        return f"it is a {type(layer).__name__}"
+        return f"its class is {type(layer).__name__}"
     _, task = found
     if isinstance(task, Task):
         if task.func is finalize:
