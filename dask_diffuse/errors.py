@@ -167,12 +167,17 @@ class UnsupportedError(DiffuseError):
         What cannot be expressed, as a short sentence without a full stop.
     rule
         The id of the rule that refused it.
+    remedy
+        What to do about it, as a sentence without a full stop.
     """
 
-    def __init__(self, message: str, rule: str = "unsupported-argument") -> None:
-        super().__init__(message, rule)
+    def __init__(
+        self, message: str, rule: str = "unsupported-argument", remedy: str = ""
+    ) -> None:
+        super().__init__(message, rule, remedy)
         self.message = message
         self.rule = rule
+        self.remedy = remedy
 
     def __str__(self) -> str:
         return self.message

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -238,9 +239,11 @@ class BlockwiseImporter:
             key = function, dtype, ndim, _keywords_key(kwargs)
             step = self._steps.get(key)
         except TypeError:
-            return chunk_step(function, kwargs, dtype, ndim)
+            raise UnsupportedError("an argument of the chunk step is unusual") from None
         if step is None:
-            step = self._steps[key] = chunk_step(function, kwargs, dtype, ndim)
+            with _reading_call():
+                step = chunk_step(function, kwargs, dtype, ndim)
+            self._steps[key] = step
         return step
 
     def _layout(
@@ -309,7 +312,8 @@ def _plain_call(layer: Blockwise, known: Mapping[str, Blocks]) -> _Call | None:
             continue
         blocks = known[source]
         position = names.setdefault((source, index), len(names))
-        key += (position, index, id(blocks.chunks), id(blocks.dtype))
+        grid = tuple(layer.numblocks[source])
+        key += (position, index, grid, id(blocks.chunks), id(blocks.dtype))
     try:
         hash(task.func)
     except TypeError:
@@ -434,9 +438,8 @@ def _positions(
     if permute is not None:
         return [_permuted(permute, args, kwargs, ranks)]
     if _outer_ufunc(function) is not None:
-        if len(ranks) == 1:
-            # One array with itself.
-            raise UnsupportedError("'outer' of an array with itself")
+        if len(ranks) != 2:
+            raise UnsupportedError("'outer' of something else than two arrays")
         first, second = ranks
         if function is np.outer and ranks != [1, 1]:
             raise UnsupportedError("'outer' flattens its operands")
@@ -532,6 +535,17 @@ def _check_out(
             )
 
 
+@contextmanager
+def _reading_call() -> Iterator[None]:
+    """Turn errors about arguments into a refusal: NumPy may raise, or we misread."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise UnsupportedError(
+            f"its call cannot be read: {type(error).__name__}: {error}"
+        ) from error
+
+
 def _write_out(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[ScalarFunction, Scalars]:
@@ -548,7 +562,8 @@ def _write_out(
         makes = function in (create_blocks, execute_subgraph)
         if any(arg is _SHAPE for arg in args) and not makes:
             raise UnsupportedError("the function is told the shape of its block")
-        result = call_function(builder, function, values, named)
+        with _reading_call():
+            result = call_function(builder, function, values, named)
     return builder.build([result]), builder.scalars
 
 

@@ -141,6 +141,7 @@ def _unknown(function: Function) -> UnsupportedError:
     return UnsupportedError(
         f"{funcname(function)!r} is not in the table of operations",
         Rule.UNKNOWN_FUNCTION.value,
+        "Functions of dask.array and ufuncs of NumPy are known",
     )
 
 

@@ -37,7 +37,6 @@ from dask_diffuse.options import Options
 __all__ = ["import_graph"]
 
 _REMEDIES = {
-    Rule.UNKNOWN_FUNCTION: "Functions of dask.array and ufuncs of NumPy are known",
     Rule.UNKNOWN_DTYPE: "Say which dtype the layer before has, with dtype= or meta=",
     Rule.BLOCK_SHAPES: "Cut the operands alike with rechunk()",
     Rule.UNSUPPORTED_DTYPE: "Convert with astype(), to float64 for example",
@@ -129,12 +128,7 @@ class _Importer:
                 store = name
                 imported = self._import_list(layer, name)
         except UnsupportedError as error:
-            rule, detail = Rule(error.rule), error.message
-            if rule is Rule.MATERIALIZED:
-                detail = describe_tasks(layer)
-                if not self._reads[name]:
-                    rule = Rule.SOURCE
-            self._add_opaque(name, layer, origin, rule, detail)
+            self._add_opaque(name, layer, origin, self._refusal(name, layer, error))
         else:
             self._add(store, layer, origin, imported)
 
@@ -179,6 +173,20 @@ class _Importer:
             )
         )
 
+    def _refusal(self, name: str, layer: Layer, error: UnsupportedError) -> Decision:
+        rule, detail = Rule(error.rule), error.message
+        if rule is Rule.MATERIALIZED:
+            detail = describe_tasks(layer)
+            if not self._reads[name]:
+                rule = Rule.SOURCE
+        return Decision(
+            rule,
+            accepted=False,
+            subject=self._names.written(name)[0],
+            detail=detail,
+            remedy=error.remedy or _REMEDIES.get(rule, ""),
+        )
+
     def _add_made_store(self, access: Access, origin: Origin) -> None:
         """Add a store that no layer makes, but the lowering."""
         assert isinstance(access.partition, Tiling)
@@ -202,7 +210,7 @@ class _Importer:
         )
 
     def _add_opaque(
-        self, name: str, layer: Layer, origin: Origin, rule: Rule, detail: str
+        self, name: str, layer: Layer, origin: Origin, decision: Decision
     ) -> None:
         blocks = self._annotated(layer)
         whole = self._table.replicated
@@ -210,9 +218,6 @@ class _Importer:
         for store in written:
             self._blocks[store] = blocks
             self._stores[store] = Store(store, blocks.shape, blocks.dtype, origin)
-        decision = Decision(
-            rule, False, written[0], detail=detail, remedy=_REMEDIES.get(rule, "")
-        )
         self._decisions.append(decision)
         accesses = [Access(read, whole, Privilege.READ) for read in self._reads[name]]
         accesses += [Access(store, whole, Privilege.WRITE) for store in written]

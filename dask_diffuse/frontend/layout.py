@@ -17,6 +17,7 @@ from dask_diffuse.ir.partition import (
 
 __all__ = ["Layout", "make_layout"]
 
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The loops of a layer over the launch domain, and what each operand sees.

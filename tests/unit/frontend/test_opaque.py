@@ -98,6 +98,33 @@ REFUSED = {
         "",
         lambda a: a.x.map_blocks(np.nan_to_num, nan=np.zeros((1, 1)), dtype="f8"),
     ),
+    "cast to nonsense": (
+        Rule.UNSUPPORTED_ARGUMENT,
+        "its call cannot be read: TypeError",
+        lambda a: a.x.map_blocks(_astype(), astype_dtype="nonsense", dtype="f8"),
+    ),
+    "too many arguments": (
+        Rule.UNSUPPORTED_ARGUMENT,
+        "",
+        lambda a: a.x.map_blocks(np.clip, 1, 2, 3, 4, 5, 6, dtype="f8"),
+    ),
+    "outer of a number": (
+        Rule.UNSUPPORTED_ARGUMENT,
+        "something else than two arrays",
+        lambda a: a.v.map_blocks(np.multiply.outer, 3.0, dtype="f8"),
+    ),
+    "sum of some elements": (
+        Rule.UNSUPPORTED_ARGUMENT,
+        "unusual",
+        lambda a: a.v.map_blocks(
+            np.sum, axis=0, keepdims=True, where=np.ones(1, bool), dtype="f8"
+        ),
+    ),
+    "axis of no number": (
+        Rule.UNSUPPORTED_ARGUMENT,
+        "the axis is 'x'",
+        lambda a: a.v.map_blocks(np.sum, axis="x", keepdims=True, dtype="f8"),
+    ),
     "literal of no number": (
         Rule.UNSUPPORTED_ARGUMENT,
         "a str is not a number",
