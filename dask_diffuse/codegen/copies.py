@@ -21,7 +21,10 @@ def _element(size: int) -> str:
 
 
 def _copy(size: int) -> str:
-    """Copy a rectangle of elements of one size; strides are in bytes."""
+    """Copy a rectangle of elements of one size; strides are in bytes.
+
+    Blocks that came over a network lie where the message put them: at any address.
+    """
     text = FunctionText(
         f"copy{size}",
         (
@@ -31,7 +34,6 @@ def _copy(size: int) -> str:
         ),
     )
     type_ = _element(size)
-    align = min(size, 8)
     with text.loop("%rows") as row:
         source = text.at("i8", "%from", text.math("mul", row.index, "%from_row"))
         target = text.at("i8", "%to", text.math("mul", row.index, "%to_row"))
@@ -50,13 +52,13 @@ def _copy(size: int) -> str:
                 with text.loop(count, many) as column:
                     place = text.math("add", column.index, start)
                     offset = text.math("mul", place, size)
-                    value = text.load(element, text.at("i8", source, offset), align)
-                    text.store(element, value, text.at("i8", target, offset), align)
+                    value = text.load(element, text.at("i8", source, offset), 1)
+                    text.store(element, value, text.at("i8", target, offset), 1)
         with text.otherwise(packed):
             for start, count, many, _ in _whole_and_rest(text, 4, type_, type_):
                 with text.loop(count, many) as column:
                     place = text.math("add", column.index, start)
-                    _copy_some(text, source, target, place, many, type_, align)
+                    _copy_some(text, source, target, place, many, type_)
     return text.finish()
 
 
@@ -76,7 +78,6 @@ def _copy_some(
     place: str,
     count: int,
     type_: str,
-    align: int,
 ) -> None:
     """Copy some elements of a row one by one, from where they lie apart."""
     pointers = []
@@ -86,9 +87,9 @@ def _copy_some(
         for _ in range(count - 1):
             steps.append(text.at("i8", steps[-1], stride))
         pointers.append(steps)
-    values = [text.load(type_, pointer, align) for pointer in pointers[0]]
+    values = [text.load(type_, pointer, 1) for pointer in pointers[0]]
     for value, pointer in zip(values, pointers[1], strict=True):
-        text.store(type_, value, pointer, align)
+        text.store(type_, value, pointer, 1)
 
 
 _COPY_PARAMS = (

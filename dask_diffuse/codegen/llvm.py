@@ -84,13 +84,14 @@ def render_kernel(
             functions[f"finish{number}"] = writer.finish(number)
     except UnsupportedError as error:
         raise CompileError("cpu", kernel.label, error.message) from error
-    declared = [library.declarations(), *_sorted_values(writer.intrinsics)]
+    declared = [library.declarations(), *_sorted_values(library.intrinsics)]
     comment = kernel.label.replace("\n", " ")
     text = "\n".join(
         [
             f"; {comment}",
             f"; {layout.lanes} lanes of {8 * target.vector_bytes}-bit vectors",
             *functions.values(),
+            *_sorted_values(library.functions),
             *declared,
             _attributes(target),
         ]

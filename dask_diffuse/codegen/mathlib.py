@@ -61,10 +61,19 @@ class MathLibrary:
         The processor.
     exact
         Whether to call the scalar functions only.
+
+    Attributes
+    ----------
+    functions
+        Text of the functions that were written for the module itself, by name.
+    intrinsics
+        Declarations of LLVM's own functions, by name.
     """
 
     def __init__(self, target: Target, exact: bool) -> None:
-        self._target = target
+        self.target = target
+        self.functions: dict[str, str] = {}
+        self.intrinsics: dict[str, str] = {}
         self._exact = exact
         self._declarations: dict[str, str] = {}
 
@@ -92,7 +101,7 @@ class MathLibrary:
         self, op: str, name: str, arity: int, lanes: int, type_: str
     ) -> tuple[str, int] | None:
         """Return a function on vectors, and the number of its lanes."""
-        target = self._target
+        target = self.target
         if self._exact or op in _EXACT or not target.is_x86:
             return None
         size = _SIZES[type_]

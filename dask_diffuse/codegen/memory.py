@@ -15,7 +15,7 @@ __all__ = ["load_parts", "load_scalar", "masked_store_parts", "splat_of", "store
 def load_parts(
     text: FunctionText, base: str, offset: str, dtype: np.dtype, lanes: int
 ) -> Parts:
-    """Load consecutive elements.
+    """Load consecutive elements, which may lie anywhere.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def load_parts(
     if num_parts(dtype) == 2:
         pairs = vector(2 * lanes, type_)
         doubled = text.math("shl", offset, 1)
-        loaded = text.load(pairs, text.at(type_, base, doubled), dtype.itemsize // 2)
+        loaded = text.load(pairs, text.at(type_, base, doubled), 1)
         return tuple(
             shuffle(text, loaded, 2 * lanes, type_, range(start, 2 * lanes, 2))
             for start in (0, 1)
@@ -42,7 +42,7 @@ def load_parts(
         octets = vector(lanes, "i8")
         loaded = text.load(octets, text.at("i8", base, offset), 1)
         return (text.let("bool", f"icmp ne {octets} {loaded}, zeroinitializer"),)
-    return (text.load(wide, text.at(type_, base, offset), dtype.itemsize),)
+    return (text.load(wide, text.at(type_, base, offset), 1),)
 
 
 def store_parts(

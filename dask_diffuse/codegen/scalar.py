@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dask_diffuse.codegen.division import call_fmod, call_int_division
 from dask_diffuse.codegen.mathlib import MATH_FUNCTIONS, MathLibrary
 from dask_diffuse.codegen.text import FunctionText
 from dask_diffuse.codegen.types import element, splat, suffix, vector
@@ -62,8 +63,6 @@ class VectorEmitter:
         Length of all vectors.
     library
         Writes the calls of math functions.
-    intrinsics
-        Collects declarations of LLVM's own functions, by name.
     """
 
     def __init__(
@@ -71,12 +70,10 @@ class VectorEmitter:
         text: FunctionText,
         lanes: int,
         library: MathLibrary,
-        intrinsics: dict[str, str],
     ) -> None:
         self._text = text
         self._lanes = lanes
         self._library = library
-        self._intrinsics = intrinsics
 
     def apply(
         self, line: Instruction, args: list[Parts], dtypes: list[np.dtype]
@@ -146,7 +143,7 @@ class VectorEmitter:
         wide = self._type(type_)
         symbol = f"llvm.{name}.{suffix(self._lanes, type_)}"
         declared = ", ".join([wide] * len(args))
-        self._intrinsics[symbol] = f"declare {wide} @{symbol}({declared})"
+        self._library.intrinsics[symbol] = f"declare {wide} @{symbol}({declared})"
         operands = ", ".join(f"{wide} {arg}" for arg in args)
         return self._text.let(name, f"call {wide} @{symbol}({operands})")
 
@@ -200,6 +197,8 @@ class VectorEmitter:
             return self._text.let(
                 "signbit", f"icmp slt {integer} {bits}, zeroinitializer"
             )
+        if op == "fmod":
+            return call_fmod(self._text, self._library, args, self._lanes, type_)
         if op in MATH_FUNCTIONS:
             return self._library.call(self._text, op, args, self._lanes, type_)
         return None
@@ -207,6 +206,11 @@ class VectorEmitter:
     def _integer(self, op: str, args: list[str], dtype: np.dtype) -> str | None:
         type_ = element(dtype)
         table = _INTEGER | (_SIGNED if dtype.kind == "i" else _UNSIGNED)
+        if op in ("int_div", "int_rem") and dtype.itemsize == 8:
+            is_signed = dtype.kind == "i"
+            return call_int_division(
+                *(self._text, self._library, op, args, self._lanes, is_signed)
+            )
         if op in table:
             return self.binary(table[op], type_, *args)
         if op == "negative":

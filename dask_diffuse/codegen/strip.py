@@ -126,7 +126,6 @@ class StripWriter:
         self.kernel = kernel
         self.layout = layout
         self._library = library
-        self.intrinsics: dict[str, str] = {}
 
     def strip(self) -> str:
         """Return the strip function."""
@@ -151,7 +150,7 @@ class StripWriter:
 
     def emitter(self, text: FunctionText) -> VectorEmitter:
         """Return what writes instructions into a function."""
-        return VectorEmitter(text, self.layout.lanes, self._library, self.intrinsics)
+        return VectorEmitter(text, self.layout.lanes, self._library)
 
     def start(self, number: int) -> str:
         """Return the function that sets accumulators to their start.
@@ -279,7 +278,7 @@ class StripWriter:
             ):
                 masked_store_parts(
                     *(text, value, result, loop.index, dtype, lanes),
-                    *(mask, self.intrinsics),
+                    *(mask, self._library.intrinsics),
                 )
         return text.finish()
 

@@ -36,6 +36,11 @@ class Target:
     has_avx512: bool = False
 
     @property
+    def fuses(self) -> bool:
+        """Whether it has fused multiply-add instructions."""
+        return self.has_avx2 or not self.is_x86
+
+    @property
     def is_x86(self) -> bool:
         """Whether it is a 64-bit processor of Intel's or AMD's kind."""
         return self.triple.startswith("x86_64")

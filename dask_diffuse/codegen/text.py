@@ -76,6 +76,8 @@ class FunctionText:
         Type and name of each parameter, as in ``("i64", "%n")``.
     attributes
         Number of the attribute group.
+    result
+        Type of the result. A function that has one is for its own module only.
 
     Examples
     --------
@@ -101,10 +103,16 @@ class FunctionText:
     """
 
     def __init__(
-        self, name: str, params: Sequence[tuple[str, str]], attributes: int = 0
+        self,
+        name: str,
+        params: Sequence[tuple[str, str]],
+        attributes: int = 0,
+        result: str = "void",
     ) -> None:
         declared = ", ".join(f"{type_} {param}" for type_, param in params)
-        self._lines = [f"define void @{name}({declared}) #{attributes} {{", "begin:"]
+        kind = result if result == "void" else f"internal {result}"
+        self._lines = [f"define {kind} @{name}({declared}) #{attributes} {{", "begin:"]
+        self._result = result
         self._block = "begin"
         self._count = 0
 
@@ -249,9 +257,23 @@ class FunctionText:
         self._lines.append(f"{label}:")
         self._block = label
 
-    def finish(self) -> str:
+    @contextmanager
+    def returning_unless(self, condition: str) -> Iterator[None]:
+        """Write instructions that run only if a condition does not hold, and `give`."""
+        then, end = self._label("then"), self._label("end")
+        self.do(f"br i1 {condition}, label %{end}, label %{then}")
+        self.begin(then)
+        yield
+        self.begin(end)
+
+    def give(self, value: str = "") -> None:
+        """Return from the function."""
+        self.do(f"ret {self._result} {value}".rstrip())
+
+    def finish(self, value: str = "") -> str:
         """Return the text of the function."""
-        return "\n".join([*self._lines, "  ret void", "}", ""])
+        self.give(value)
+        return "\n".join([*self._lines, "}", ""])
 
     def _label(self, stem: str) -> str:
         return self.new_name(stem)[1:]

@@ -83,7 +83,7 @@ class CompiledKernel:
         Parameters
         ----------
         arrays
-            Of the dtypes and dimensions of ``kernel.arrays``, aligned.
+            Of the dtypes and dimensions of ``kernel.arrays``, aligned or not.
         scalars
             Of the dtypes ``kernel.scalars``.
         extents

@@ -108,9 +108,6 @@ class BlockGuards:
                 return Fallback.BLOCK_DTYPE
             if block.ndim != row.ndim:
                 return Fallback.BLOCK_NDIM
-            if not block.flags.aligned:
-                # Blocks that came over a network lie where the message put them.
-                block = block.copy(order="K")
             arrays.append(block)
         extents = self._extents(blocks, arrays)
         if extents is None or not self._fit(arrays, extents):

@@ -20,7 +20,7 @@ from dask_diffuse.runtime.cpu import forget_kernels, get_kernel, kernel_counts
 OPTIONS = Options(cache_disk=False)
 DOUBLE = np.dtype(np.float64)
 LENGTHS = st.sampled_from([1, 2, 3, 7, 8, 9, 16, 31, 64, 100, 255, 300, 1023])
-LAYOUTS = ("C", "F", "strided", "reversed", "rolled", "read-only")
+LAYOUTS = ("C", "F", "strided", "reversed", "rolled", "read-only", "unaligned")
 
 
 def values_of(rng: np.random.Generator, dtype: np.dtype, shape) -> np.ndarray:
@@ -61,6 +61,11 @@ def laid_out(values: np.ndarray, layout: str) -> np.ndarray:
             return np.ascontiguousarray(values.transpose(order)).transpose(
                 np.argsort(order)
             )
+        case "unaligned":
+            octets = np.zeros(values.nbytes + 1, np.uint8)
+            view = octets[1:].view(values.dtype).reshape(values.shape)
+            view[...] = values
+            return view
         case "read-only":
             values = values.copy()
             values.flags.writeable = False
@@ -413,6 +418,59 @@ class TestReductions:
         dtype = np.dtype(complex)
         with pytest.raises(CompileError, match="'moments' of complex128"):
             get_kernel(reduction("moments", dtype, dtype, 1, (0,)), OPTIONS)
+
+
+class TestDivision:
+    @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+    @pytest.mark.parametrize("dtype", [np.dtype("f8"), np.dtype("f4")], ids=str)
+    def test_floats(self, name, dtype):
+        rng = np.random.default_rng(8)
+        n = 4000
+        y = rng.uniform(-10, 10, n).astype(dtype)
+        near = (y * rng.integers(-1000, 1000, n)).astype(dtype)
+        least = np.finfo(dtype).smallest_subnormal
+        far = np.exp(rng.uniform(-80, 80, (2, n))) * rng.choice([-1, 1], n)
+        values = values_of(rng, dtype, (2, n))
+        pairs = [
+            *((near, y), (np.nextafter(near, dtype.type(np.inf)), y)),
+            *((np.nextafter(near, dtype.type(0)), y), (values[0], values[1])),
+            (rng.integers(-50, 50, n).astype(dtype), np.floor(y)),
+            (
+                rng.integers(-1000, 1000, n).astype(dtype) * least,
+                rng.integers(-9, 9, n).astype(dtype) * least,
+            ),
+            (far[0].astype(dtype), far[1].astype(dtype)),
+        ]
+        kernel, scalars = elementwise(name, dtype)
+        compiled = get_kernel(kernel, OPTIONS)
+        for x, by in pairs:
+            with np.errstate(all="ignore"):
+                expected = getattr(np, name)(x, by)
+            assert_same(compiled([x, by], scalars, x.shape), [expected])
+
+    @pytest.mark.parametrize("name", ["remainder", "floor_divide"])
+    @pytest.mark.parametrize("dtype", SUPPORTED[1:9], ids=str)
+    def test_integers(self, name, dtype):
+        rng = np.random.default_rng(9)
+        info = np.iinfo(dtype)
+        n = 4000
+        full = rng.integers(info.min, info.max, n, dtype, endpoint=True)
+        shifts = rng.integers(0, 8 * dtype.itemsize, (2, n)).astype(dtype)
+        few = rng.integers(max(-100, info.min), 100, n).astype(dtype)
+        ends = rng.choice(np.array([info.min, info.max, 0, 1], dtype), (2, n))
+        # Just below a multiple, where a rounded quotient would be one too large.
+        by = np.maximum(few, 1)
+        below = (full >> shifts[0]) // by * by - 1
+        pairs = [
+            *((full, few), (full >> shifts[0], full[::-1] >> shifts[1])),
+            *((ends[0], ends[1]), (ends[0], few), (below.astype(dtype), by)),
+        ]
+        kernel, scalars = elementwise(name, dtype)
+        compiled = get_kernel(kernel, OPTIONS)
+        for x, by in pairs:
+            with np.errstate(all="ignore"):
+                expected = getattr(np, name)(x, by)
+            assert_same(compiled([x, by], scalars, x.shape), [expected])
 
 
 class TestCache:
