@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dask_diffuse.dask_api import HighLevelGraph, Layer, MaterializedLayer
+from dask_diffuse.dask_api import Blockwise, HighLevelGraph, Layer, MaterializedLayer
 from dask_diffuse.fusion.plan import FusionPlan
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import IndexTask
@@ -199,15 +199,15 @@ class _Assembly:
     def _untouched_layer(self, name: str) -> tuple[Layer, set[str]]:
         layer = self._hlg.layers[name]
         carried: dict[str, Place] = {}
-        inlined: dict[str, Layer] = {}
+        inlined: dict[str, Blockwise] = {}
         needed: set[str] = set()
         for store in self._reads(name):
             place = self._places.get(store)
             is_list = type(layer) is MaterializedLayer
             if store in self._inlined:
-                fused, reads = self._fused_layer(self._inlined[store])
-                inlined[store] = fused
-                needed |= reads
+                group = self._inlined[store]
+                inlined[store] = group.layer
+                needed |= self._fused_layer(group)[1]
             elif place is not None and place.item is not None and is_list:
                 carried[store] = place
                 needed.add(place.name)

@@ -11,12 +11,12 @@ from dask_diffuse.dask_api import (
     Blockwise,
     GraphNode,
     Key,
-    Layer,
     MaterializedLayer,
     Task,
     TaskRef,
     blockwise_token,
 )
+from dask_diffuse.lowering.inline import InlinedLayer, combine_inlined
 from dask_diffuse.lowering.places import Place, is_block_key
 
 __all__ = ["SelectingTasks", "selecting_copy", "selecting_layer"]
@@ -42,11 +42,11 @@ class SelectingTasks(Mapping[Key, Any]):
         self,
         tasks: Mapping[Key, Any],
         places: Mapping[str, Place],
-        inlined: Mapping[str, Layer],
+        inlined: Mapping[str, Blockwise],
     ) -> None:
         self._tasks = tasks
         self._places = dict(places)
-        self._inlined = dict(inlined)
+        self._inlined = {name: InlinedLayer(la) for name, la in inlined.items()}
 
     @property
     def inlines(self) -> bool:
@@ -73,6 +73,10 @@ class SelectingTasks(Mapping[Key, Any]):
             return self._select(task.target, key) or task
         if isinstance(task, GraphNode):
             return self._substitute(task)
+        if self._inlined and type(task) is tuple:
+            combined = combine_inlined(key, task, self._inlined)
+            if combined is not None:
+                return combined
         return self._select(task, key) or self._legacy(task)
 
     def _select(self, key: Key, name: Key | None) -> Task | None:
@@ -81,7 +85,7 @@ class SelectingTasks(Mapping[Key, Any]):
             return None
         layer = self._inlined.get(key[0])
         if layer is not None:
-            return layer[key]
+            return layer.task(key)
         place = self._places.get(key[0])
         if place is None:
             return None
@@ -112,7 +116,7 @@ class SelectingTasks(Mapping[Key, Any]):
 def selecting_copy(
     layer: MaterializedLayer,
     places: Mapping[str, Place],
-    inlined: Mapping[str, Layer],
+    inlined: Mapping[str, Blockwise],
 ) -> MaterializedLayer:
     """Return a list of tasks that makes blocks of some stores itself.
 

@@ -34,6 +34,7 @@ __all__ = [
     "Output",
     "Step",
     "StepRef",
+    "combine_kernel",
     "run_kernel",
 ]
 
@@ -193,6 +194,36 @@ def run_kernel(call: KernelCall, *blocks: Any) -> Any:
     call can serve all of them.
     """
     return call(*blocks)
+
+
+def combine_kernel(
+    call: KernelCall, combine: Callable[[Any], Any], tree: list[Any], *blocks: Any
+) -> Any:
+    """Run a kernel for several blocks, and combine what it makes of them.
+
+    Parameters
+    ----------
+    call
+        Makes one block.
+    combine
+        The step of a reduction.
+    tree
+        Nested lists of the numbers of the blocks that the step takes.
+    *blocks
+        The arguments of the first call, of the second, and so on.
+    """
+    count = _count(tree)
+    width = len(blocks) // count
+    made = [call(*blocks[i * width : (i + 1) * width]) for i in range(count)]
+    return combine(_fill(tree, made))
+
+
+def _count(tree: list[Any]) -> int:
+    return sum(_count(node) if type(node) is list else 1 for node in tree)
+
+
+def _fill(tree: list[Any], made: list[Any]) -> list[Any]:
+    return [_fill(node, made) if type(node) is list else made[node] for node in tree]
 
 
 def _dumps(state: object) -> bytes:
