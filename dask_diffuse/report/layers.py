@@ -60,23 +60,28 @@ def _count_layer(layer: Layer) -> int:
 
 
 def _in_order(graph: HighLevelGraph) -> Iterator[str]:
-    # Not HighLevelGraph._toposort_layers: a list of dependencies may name layers that
-    # are not there, which text for debugging should survive.
-    done: set[str] = set()
+    """Yield the layers, each after those that it reads.
+
+    Dask's own function raises if a dependency is missing or there is a cycle. Text for
+    debugging should survive that.
+    """
+    entered: set[str] = set()
     for root in graph.layers:
-        stack = [(root, iter(sorted(graph.dependencies.get(root, ()))))]
+        stack = [(root, _reads(graph, root))] if root not in entered else []
+        entered.add(root)
         while stack:
-            name, dependencies = stack[-1]
-            following = next(dependencies, None)
-            if following is None:
-                stack.pop()
-                if name not in done:
-                    done.add(name)
-                    yield name
-            elif following not in done and following in graph.layers:
-                stack.append(
-                    (following, iter(sorted(graph.dependencies.get(following, ()))))
-                )
+            _, reads = stack[-1]
+            read = next((n for n in reads if n not in entered), None)
+            if read is None:
+                yield stack.pop()[0]
+            else:
+                entered.add(read)
+                stack.append((read, _reads(graph, read)))
+
+
+def _reads(graph: HighLevelGraph, name: str) -> Iterator[str]:
+    needed = graph.dependencies.get(name, ())
+    return (read for read in sorted(needed) if read in graph.layers)
 
 
 def _layer_line(graph: HighLevelGraph, name: str) -> str:

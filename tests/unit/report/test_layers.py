@@ -3,7 +3,7 @@ from __future__ import annotations
 import dask.array as da
 import numpy as np
 
-from dask_diffuse.dask_api import Blockwise
+from dask_diffuse.dask_api import Blockwise, HighLevelGraph
 from dask_diffuse.report import count_tasks, format_layers
 
 
@@ -51,3 +51,28 @@ def test_symbolic_layers_stay_symbolic():
     format_layers(y.dask)
     after = {name: layer.is_materialized() for name, layer in y.dask.layers.items()}
     assert after == before
+
+
+def test_broken_graphs_have_text():
+    y = (da.ones(4, chunks=2) + 1) * 2
+    ones, add, mul = y.dask.layers
+    broken = HighLevelGraph(
+        y.dask.layers, {ones: {"missing"}, add: {mul, ones}, mul: {add}}
+    )
+    lines = format_layers(broken).splitlines()
+    assert len(lines) == 4
+    assert {line.split()[0].rpartition("-")[0] for line in lines[1:]} == {
+        "ones_like",
+        "add",
+        "mul",
+    }
+
+
+def test_order_follows_dependencies():
+    x = da.ones(4, chunks=2)
+    y = (x + 1) * (x - 1)
+    layers = dict(reversed(y.dask.layers.items()))
+    lines = format_layers(HighLevelGraph(layers, y.dask.dependencies)).splitlines()
+    position = {line.split("-")[0]: n for n, line in enumerate(lines)}
+    assert position["ones_like"] < min(position["add"], position["sub"])
+    assert max(position["add"], position["sub"]) < position["mul"]
