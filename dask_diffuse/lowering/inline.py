@@ -75,9 +75,10 @@ def _largest_tile(chunks: Chunks) -> int | None:
     """Return how many elements the largest tile has, if that is known."""
     size = 1
     for lengths in chunks:
-        if None in lengths:
+        known = [length for length in lengths if length is not None]
+        if len(known) < len(lengths):
             return None
-        size *= max(lengths)  # type: ignore[type-var]
+        size *= max(known, default=0)
     return size
 
 
