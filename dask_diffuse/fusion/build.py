@@ -9,6 +9,7 @@ import numpy as np
 
 from dask_diffuse.fusion.facts import Facts
 from dask_diffuse.fusion.plan import FusionGroup, KernelResult
+from dask_diffuse.fusion.repeat import TaskGroup
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import Elementwise, IndexTask, Opaque, Reduction
 from dask_diffuse.kernel.construct import FunctionBuilder, Value
@@ -76,7 +77,7 @@ class GroupPlan:
         )
 
 
-def build_group(facts: Facts, group: Sequence[int]) -> GroupPlan:
+def build_group(facts: Facts, group: TaskGroup) -> GroupPlan:
     """Compose the bodies of the tasks of a group.
 
     Stores that the group writes become values, so that those which nobody else reads
@@ -87,14 +88,12 @@ def build_group(facts: Facts, group: Sequence[int]) -> GroupPlan:
     facts
         Of the program.
     group
-        Ids of tasks, without constants.
+        Its tasks.
     """
-    members = set(group)
     composer = _Composer(facts.program)
-    tasks = sorted((*group, *facts.constants_of(group)))
+    tasks = sorted((*group.tasks, *facts.constants_of(group.tasks)))
     for task in tasks:
-        is_result = task in members and facts.is_result(task, members)
-        composer.add(facts.program.tasks[task], is_result=is_result)
+        composer.add(facts.program.tasks[task], is_result=task in group.results)
     return composer.build(tuple(tasks))
 
 

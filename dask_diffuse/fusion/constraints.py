@@ -217,10 +217,24 @@ def convexity(
     return Decision(Rule.CONVEXITY, False, subject, other, detail)
 
 
-def cost(task: IndexTask, *, pays: bool) -> Decision:
-    """Leave to NumPy what a kernel would not do faster."""
-    detail = "one pass over memory either way" if not pays else ""
-    return Decision(Rule.COST, pays, task_name(task), None, detail)
+def cost(task: IndexTask, reader: IndexTask | None, *, pays: bool) -> Decision:
+    """Leave to NumPy what a kernel would not do faster; repeat what is cheap.
+
+    Parameters
+    ----------
+    task
+        The only task of a group; or one that is repeated in the group of a reader.
+    reader
+        The reader, if there is one.
+    pays
+        The answer.
+    """
+    subject = task_name(task)
+    if reader is not None:
+        detail = "computed again, which is cheaper than to keep it"
+        return Decision(Rule.COST, pays, subject, task_name(reader), detail)
+    detail = "" if pays else "one pass over memory either way"
+    return Decision(Rule.COST, pays, subject, None, detail)
 
 
 _STRONGEST = frozenset({"retries", "priority", "resources", "allow_other_workers"})

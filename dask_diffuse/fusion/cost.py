@@ -6,7 +6,14 @@ from dask_diffuse.ir.task import Elementwise, IndexTask, Opaque, Reduction
 from dask_diffuse.kernel.function import Instruction, ScalarFunction
 from dask_diffuse.ops.table import OPS, Cost
 
-__all__ = ["is_cheap_constant", "is_one_number", "is_slow_in_numpy", "num_values"]
+__all__ = [
+    "is_cheap",
+    "is_cheap_constant",
+    "is_one_number",
+    "is_slow_in_numpy",
+    "num_ops",
+    "num_values",
+]
 
 _MANY_OPS = 3
 """A function of NumPy that takes as many ops goes over memory several times."""
@@ -39,11 +46,21 @@ def is_slow_in_numpy(task: IndexTask) -> bool:
 
 def is_cheap_constant(task: IndexTask) -> bool:
     """Whether a task reads nothing and computes little: it may be done repeatedly."""
-    return (
-        isinstance(task.body, Elementwise)
-        and not task.reads
-        and not any(map(_is_dear, task.body.function.instructions))
+    return not task.reads and is_cheap(task)
+
+
+def is_cheap(task: IndexTask) -> bool:
+    """Whether a task is made of operations of a few instructions of the processor."""
+    return isinstance(task.body, Elementwise) and not any(
+        map(_is_dear, task.body.function.instructions)
     )
+
+
+def num_ops(task: IndexTask) -> int:
+    """Return how many operations a task does for each element."""
+    if isinstance(task.body, Opaque):
+        return 0
+    return sum(line.op not in _FREE for line in task.body.function.instructions)
 
 
 def is_one_number(task: IndexTask) -> bool:

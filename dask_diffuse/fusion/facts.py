@@ -69,7 +69,8 @@ class Finding:
                 other = None if self.second is None else second
                 return constraints.limit(first, other, self.values, self.arrays)
             case Rule.COST:
-                return constraints.cost(first, pays=self.accepted)
+                other = None if self.second is None else second
+                return constraints.cost(first, other, pays=self.accepted)
             case rule:
                 raise ValueError(f"planning does not ask for {rule}")
 

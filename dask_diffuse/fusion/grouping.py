@@ -21,6 +21,7 @@ from dask_diffuse.fusion.facts import Dependence, Facts, Finding
 from dask_diffuse.fusion.footprint import Footprint
 from dask_diffuse.fusion.greedy import greedy_groups
 from dask_diffuse.fusion.quotient import Quotient
+from dask_diffuse.fusion.repeat import TaskGroup, repeat_cheap
 from dask_diffuse.ir.decision import Rule
 from dask_diffuse.ir.task import IndexTask
 
@@ -37,13 +38,15 @@ class Grouped:
     Parameters
     ----------
     groups
-        Ids of the tasks of each group, increasing and without constants; each group
-        after those that it reads from.
+        Each group after those that it reads from.
+    alone
+        Ids of the tasks that are left to NumPy, even if other groups repeat them.
     findings
         What was asked about the boundaries of groups, and within them.
     """
 
-    groups: tuple[tuple[int, ...], ...]
+    groups: tuple[TaskGroup, ...]
+    alone: tuple[int, ...]
     findings: tuple[Finding, ...]
 
 
@@ -55,21 +58,21 @@ def group_tasks(facts: Facts) -> Grouped:
     if len(greedy) < grouping.num_parts:
         grouping = _Grouping(facts, greedy)
         grouping.merge_all()
-    groups = grouping.groups()
-    alone = [group for group in groups if not _pays(facts, group)]
-    findings = [*facts.refusals, *grouping.findings()]
-    findings += (Finding(Rule.COST, False, group[0]) for group in alone)
+    groups, repeated = repeat_cheap(facts, grouping.groups())
+    alone = tuple(group.tasks[0] for group in groups if not _pays(facts, group))
+    findings = [*facts.refusals, *grouping.findings(), *repeated]
+    findings += (Finding(Rule.COST, False, task) for task in alone)
     kept = tuple(group for group in groups if _pays(facts, group))
-    return Grouped(kept, tuple(findings))
+    return Grouped(kept, alone, tuple(findings))
 
 
-def _pays(facts: Facts, group: tuple[int, ...]) -> bool:
+def _pays(facts: Facts, group: TaskGroup) -> bool:
     """Whether a kernel for a group beats NumPy."""
     tasks = facts.program.tasks
     return (
-        len(group) > 1
-        or not all(is_one_number(tasks[task]) for task in facts.constants_of(group))
-        or is_slow_in_numpy(tasks[group[0]])
+        len(group.tasks) > 1
+        or not all(is_one_number(tasks[n]) for n in facts.constants_of(group.tasks))
+        or is_slow_in_numpy(tasks[group.tasks[0]])
     )
 
 

@@ -43,8 +43,10 @@ def analyze(program: Program, options: Options) -> PlanSkeleton:
     grouped = group_tasks(facts)
     groups = tuple(build_group(facts, group) for group in grouped.groups)
     fused = {task for group in groups for task in group.tasks}
-    untouched = tuple(task.id for task in program.tasks if task.id not in fused)
-    return PlanSkeleton(groups, untouched, grouped.findings)
+    alone = {task.id for task in program.tasks} - fused | set(grouped.alone)
+    # What a task alone reads has to be there, even if others compute it themselves.
+    alone.update(facts.constants_of(alone & facts.live))
+    return PlanSkeleton(groups, tuple(sorted(alone)), grouped.findings)
 
 
 def apply_skeleton(skeleton: PlanSkeleton, program: Program) -> FusionPlan:

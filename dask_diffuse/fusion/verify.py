@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from dask_diffuse.errors import VerifyError
@@ -20,9 +21,10 @@ __all__ = ["verify_plan"]
 def verify_plan(plan: FusionPlan, *, options: Options | None = None) -> None:
     """Check a plan.
 
-    Each task is in one group or untouched, but for tasks that read nothing, which
-    groups may repeat. Groups obey the constraints, can run in their order, and make
-    what others read. Kernels are legal and take what the group says.
+    Each task is in a group or untouched. Groups may repeat elementwise tasks, of which
+    then all but one group make a temporary. Groups obey the constraints, can run in
+    their order, and make what others read. Kernels are legal and take what the group
+    says.
 
     Parameters
     ----------
@@ -36,8 +38,7 @@ def verify_plan(plan: FusionPlan, *, options: Options | None = None) -> None:
     VerifyError
         If it breaks a rule.
     """
-    readers = _live_readers(plan.program)
-    for fault in (*_cover_faults(plan), *_constant_faults(plan, readers)):
+    for fault in (*_cover_faults(plan), *_missing_faults(plan)):
         raise VerifyError(f"plan: {fault}", format_program(plan.program))
     made_by = {
         result.store: number
@@ -47,7 +48,7 @@ def verify_plan(plan: FusionPlan, *, options: Options | None = None) -> None:
     for number, group in enumerate(plan.groups):
         for fault in (
             *_pair_faults(plan, group),
-            *_store_faults(plan, group, readers),
+            *_store_faults(plan, group),
             *_order_faults(group, number, made_by),
             *_kernel_faults(plan, group),
             *_limit_faults(group, options),
@@ -67,6 +68,9 @@ def verify_plan(plan: FusionPlan, *, options: Options | None = None) -> None:
 
 def _cover_faults(plan: FusionPlan) -> Iterator[str]:
     seen: dict[int, str] = {}
+    results = {
+        (n, r.task) for n, group in enumerate(plan.groups) for r in group.results
+    }
     parts = [(f"group {n}", group.tasks) for n, group in enumerate(plan.groups)]
     for part, tasks in (*parts, ("the untouched", plan.untouched)):
         if list(tasks) != sorted(set(tasks)):
@@ -74,9 +78,14 @@ def _cover_faults(plan: FusionPlan) -> Iterator[str]:
         for task in tasks:
             if not 0 <= task < len(plan.program.tasks):
                 yield f"{part} has task {task}, which is not in the program"
-            elif task in seen and plan.program.tasks[task].reads:
+            elif task in seen and not isinstance(
+                plan.program.tasks[task].body, Elementwise
+            ):
                 yield f"task {task} is in {seen[task]} and in {part}"
             seen[task] = part
+    made = Counter(task for _, task in results)
+    for task in sorted(task for task, count in made.items() if count > 1):
+        yield f"{made[task]} groups have the result of task {task}"
     missing = sorted(set(range(len(plan.program.tasks))) - seen.keys())
     if missing:
         yield f"tasks {missing} are in no group and not untouched"
@@ -104,9 +113,7 @@ def _pair_faults(plan: FusionPlan, group: FusionGroup) -> Iterator[str]:
                     yield str(refusal)
 
 
-def _store_faults(
-    plan: FusionPlan, group: FusionGroup, readers: dict[str, set[int]]
-) -> Iterator[str]:
+def _store_faults(plan: FusionPlan, group: FusionGroup) -> Iterator[str]:
     """Yield what is wrong with results and temporaries."""
     program = plan.program
     written = {a.store for task in group.tasks for a in program.tasks[task].writes}
@@ -119,31 +126,33 @@ def _store_faults(
         )
     if not results:
         yield "has no results"
-    for name in sorted(temporaries & program.requested):
-        yield f"{name!r} is temporary and requested"
-    for name in group.temporaries:
-        outside = readers.get(name, set()) - set(group.tasks)
-        if outside and program.tasks[program.writers[name]].reads:
-            yield f"{name!r} is temporary and tasks {sorted(outside)} read it"
 
 
-def _constant_faults(plan: FusionPlan, readers: dict[str, set[int]]) -> Iterator[str]:
+def _missing_faults(plan: FusionPlan) -> Iterator[str]:
     """Yield the stores that somebody reads and nobody makes."""
-    tasks = plan.program.tasks
-    for task in tasks:
-        if task.reads or task.id in plan.untouched:
+    program = plan.program
+    results = {result.store for group in plan.groups for result in group.results}
+    untouched = set(plan.untouched)
+    groups_of: dict[int, set[int]] = {}
+    for number, group in enumerate(plan.groups):
+        for task in group.tasks:
+            groups_of.setdefault(task, set()).add(number)
+    all_readers = _live_readers(program)
+    for name in sorted(program.requested | all_readers.keys()):
+        writer = program.writers.get(name)
+        if writer is None or writer in untouched or name in results:
             continue
-        name = task.writes[0].store
-        made = any(name == r.store for group in plan.groups for r in group.results)
-        within = {
-            other
-            for group in plan.groups
-            if task.id in group.tasks
-            for other in group.tasks
-        }
-        outside = readers.get(name, set()) - within
-        if outside and not made:
-            yield f"tasks {sorted(outside)} read {name!r}, which nobody makes"
+        if name in program.requested:
+            yield f"{name!r} is temporary and requested"
+        # It is temporary: whoever reads it has to be where it is computed.
+        outside = sorted(
+            reader
+            for reader in all_readers.get(name, ())
+            if reader in untouched
+            or not groups_of.get(reader, set()) <= groups_of.get(writer, set())
+        )
+        if outside:
+            yield f"{name!r} is temporary and tasks {outside} read it"
 
 
 def _live_readers(program: Program) -> dict[str, set[int]]:

@@ -184,10 +184,11 @@ class _Printer:
         if isinstance(body, Elementwise):
             return values[0] if values else "nothing"
         axes = ", ".join(map(str, body.axes))
-        return ", ".join(
-            f"{row.reduction}({', '.join(_item(values, i) for i in row.values)}) over {axes}"
-            for row in body.statistics
-        )
+        texts = []
+        for row in body.statistics:
+            accumulated = ", ".join(_item(values, i) for i in row.values)
+            texts.append(f"{row.reduction}({accumulated}) over {axes}")
+        return ", ".join(texts)
 
     def _number(self, store: str) -> int:
         return self._stores.setdefault(store, len(self._stores))

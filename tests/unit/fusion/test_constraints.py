@@ -219,8 +219,14 @@ class TestOthers:
 
     def test_cost(self, builder):
         builder.op("a", "sin", builder.source("x"))
-        assert constraints.cost(last(builder), pays=True).accepted
-        assert not constraints.cost(last(builder), pays=False).accepted
+        task = last(builder)
+        assert constraints.cost(task, None, pays=True).accepted
+        decision = constraints.cost(task, None, pays=False)
+        assert not decision.accepted
+        assert decision.detail == "one pass over memory either way"
+        repeated = constraints.cost(task, task, pays=True)
+        assert repeated.accepted
+        assert repeated.other == "a"
 
     def test_dependence_asks_in_order(self, builder):
         x = builder.source("x")

@@ -133,7 +133,7 @@ class TestShapes:
 
 class TestBarriers:
     def test_opaque_in_between(self, builder):
-        a = builder.op("a", "sin", builder.source("x"))
+        a = builder.op("a", "exp", builder.source("x"))
         o = builder.opaque("o", a)
         b = builder.op("b", "add", a, o)
         made = plan(builder, b)
@@ -327,7 +327,7 @@ class TestLimits:
     def test_task_beyond_the_limit_alone(self, builder):
         x, y = builder.source("x"), builder.source("y")
         a = builder.op("a", "power", x, y)
-        b = builder.op("b", "sin", a)
+        b = builder.op("b", "exp", a)
         made = plan(builder, b, options=Options(max_group_arrays=2))
         assert untouched(made) == ["a", "b"]
         (decision,) = refusals(made, Rule.LIMIT)
@@ -378,3 +378,13 @@ def test_same_every_time(seed):
     again = plan_fusion(program, options=OPTIONS)
     assert first.groups == again.groups
     assert first.decisions == again.decisions
+
+
+def test_constant_of_a_group_and_of_a_task_alone(builder):
+    one = builder.full("one", 1.0)
+    a = builder.op("a", "add", builder.source("x"), one)
+    b = builder.op("b", "exp", builder.op("c", "add", builder.source("y"), one))
+    made = plan(builder, a, b)
+    assert names(made) == ["one c B"]
+    # NumPy adds a constant in one pass, for which the constant has to exist.
+    assert untouched(made) == ["one", "a"]

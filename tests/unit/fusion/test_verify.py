@@ -51,10 +51,6 @@ def assert_refused(plan: FusionPlan, message: str, options=None) -> None:
     assert "program  requested" in str(error.value)
 
 
-def test_task_in_two_groups(plan):
-    assert_refused(changed(plan, 1, tasks=(2, 4, 5)), "task 2 is in group 0 and in")
-
-
 def test_task_in_no_group(plan):
     broken = dataclasses.replace(plan, untouched=())
     assert_refused(broken, r"tasks \[3\] are in no group")
@@ -76,8 +72,6 @@ def test_opaque_task_in_a_group(plan):
 
 def test_temporary_that_others_read(plan):
     group = plan.groups[0]
-    broken = changed(plan, 0, results=(), temporaries=(*group.temporaries, "b"))
-    assert_refused(broken, "has no results")
     broken = changed(
         plan,
         0,
@@ -87,6 +81,16 @@ def test_temporary_that_others_read(plan):
     assert_refused(broken, r"'b' is temporary and tasks \[3, 4\] read it")
 
 
+def test_stores_are_results_or_temporary(plan):
+    assert_refused(changed(plan, 0, temporaries=("a",)), "of which .* are results")
+
+
+def test_group_without_results(plan):
+    program = dataclasses.replace(plan.program, requested=frozenset({"o"}))
+    broken = changed(plan, 1, results=(), temporaries=("c", "d"))
+    assert_refused(dataclasses.replace(broken, program=program), "has no results")
+
+
 def test_temporary_that_is_requested(plan):
     program = dataclasses.replace(plan.program, requested=frozenset({"a", "d"}))
     broken = dataclasses.replace(plan, program=program)
@@ -94,13 +98,25 @@ def test_temporary_that_is_requested(plan):
 
 
 def test_constant_that_nobody_makes(plan):
-    group = plan.groups[0]
     broken = changed(plan, 0, tasks=(1, 2), temporaries=("a",))
-    broken = dataclasses.replace(broken, untouched=(3,))
     assert_refused(broken, r"tasks \[0\] are in no group")
-    other = changed(plan, 1, tasks=(0, 4, 5), temporaries=("one", "c"))
-    broken = changed(other, 0, tasks=(1, 2), temporaries=("a",), kernel=group.kernel)
-    assert_refused(broken, "'one', which nobody makes")
+    elsewhere = changed(broken, 1, tasks=(0, 4, 5), temporaries=("one", "c"))
+    assert_refused(elsewhere, r"'one' is temporary and tasks \[2\] read it")
+
+
+def test_result_of_two_groups(plan):
+    group = plan.groups[0]
+    twice = dataclasses.replace(plan, groups=(group, *plan.groups))
+    assert_refused(twice, "2 groups have the result of task 2")
+
+
+def test_reduction_in_two_groups():
+    builder = ProgramBuilder()
+    s = builder.reduce("s", "sum", builder.op("a", "sin", builder.source("x")))
+    clear_plans()
+    made = plan_fusion(builder.program(s), options=Options())
+    twice = dataclasses.replace(made, groups=made.groups * 2)
+    assert_refused(twice, "task 1 is in group 0 and in group 1")
 
 
 def test_order_of_groups(plan):
