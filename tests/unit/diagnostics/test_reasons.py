@@ -28,6 +28,9 @@ def unexplained(report: Explanation) -> Iterator[tuple[str, str]]:
     alone = {subject for subject, other in refused if other is None}
     for task in program.tasks:
         for access in task.reads:
+            if access.store not in program.writers:
+                # Made by the lowering, where ranges start: nobody else has it.
+                continue
             writer = program.writers[access.store]
             if home[writer] == home[task.id]:
                 continue
