@@ -14,7 +14,7 @@ import numpy as np
 
 from dask_diffuse.codegen.llvm import KernelSource, assembly, render_kernel
 from dask_diffuse.codegen.strip import StripLayout, strip_layout
-from dask_diffuse.codegen.target import host_target
+from dask_diffuse.codegen.target import Target, host_target
 from dask_diffuse.errors import CompileError, UnsupportedError
 from dask_diffuse.kernel.key import kernel_key
 from dask_diffuse.kernel.legalize import legalize
@@ -31,7 +31,13 @@ from dask_diffuse.runtime.memory import address_of, aligned_address, thread_memo
 from dask_diffuse.runtime.table import WalkTable, write_table
 from dask_diffuse.runtime.walk import plan_walk
 
-__all__ = ["CompiledKernel", "forget_kernels", "get_kernel", "kernel_counts"]
+__all__ = [
+    "CompiledKernel",
+    "compile_kernel",
+    "forget_kernels",
+    "get_kernel",
+    "kernel_counts",
+]
 
 _WALKS = 64
 """How many patterns of shapes and strides a kernel remembers."""
@@ -44,27 +50,27 @@ class CompiledKernel:
     ----------
     kernel
         Of core ops.
-    layout, code
-        What it was compiled to.
+    layout, source, target, code
+        What it was compiled to, for which processor.
     run
         The driver.
-    options
-        That shaped the code.
     """
 
     def __init__(
         self,
         kernel: Kernel,
         layout: StripLayout,
+        source: KernelSource,
+        target: Target,
         code: LinkedCode,
         run: Callable[[bytes], None],
-        options: Options,
     ) -> None:
         self.kernel = kernel
         self._layout = layout
         self._code = code
         self._run = run
-        self._options = options
+        self._source = source
+        self._target = target
         self._walks: dict[object, WalkTable] = {}
         self._scalar_dtype = _scalar_dtype(kernel)
         self._scalars: tuple[object, np.ndarray] = None, np.empty(0, np.uint8)
@@ -125,15 +131,18 @@ class CompiledKernel:
         form
             ``"llvm"`` or ``"asm"``.
         """
-        source = _render(self.kernel, self._layout, self._options)
-        return source.text if form == "llvm" else assembly(source, host_target())
+        if form == "llvm":
+            return self._source.text
+        return assembly(self._source, self._target)
 
     def _packed_scalars(self, scalars: Sequence[np.generic]) -> np.ndarray:
         """Return the scalar arguments as they lie in memory."""
         last, values = self._scalars
         # A fused task brings the same ones each time.
         if last is not scalars or type(scalars) is not tuple:
-            values = np.array([tuple(scalars)], self._scalar_dtype)
+            record = np.array([tuple(scalars)], self._scalar_dtype)
+            # NumPy takes a while to describe the fields of a record to others.
+            values = record.view(f"V{record.itemsize}") if scalars else record
             self._scalars = scalars, values
         return values
 
@@ -240,23 +249,32 @@ def _count(name: str, number: float = 1) -> None:
 
 def _build(kernel: Kernel, options: Options) -> CompiledKernel:
     start = time.perf_counter()
-    core = legalize(kernel)
-    try:
-        layout = strip_layout(core, host_target().vector_bytes)
-    except UnsupportedError as error:
-        raise CompileError("cpu", kernel.label, error.message) from error
-    source = _render(core, layout, options)
-    store = KernelStore.open(options)
-    code, found = object_code(source, store)
-    linked = link(source, code)
-    compiled = CompiledKernel(core, layout, linked, drive(store), options)
+    compiled, found = compile_kernel(kernel, options, host_target())
     _count("disk_hits" if found else "compiled")
     _count("compile_seconds", time.perf_counter() - start)
     return compiled
 
 
-def _render(kernel: Kernel, layout: StripLayout, options: Options) -> KernelSource:
-    return render_kernel(kernel, layout, host_target(), exact_math=options.exact_math)
+def compile_kernel(
+    kernel: Kernel, options: Options, target: Target
+) -> tuple[CompiledKernel, bool]:
+    """Compile a kernel for a processor that this one can stand in for.
+
+    Returns
+    -------
+    tuple
+        The compiled kernel, and whether its code was found on disk.
+    """
+    core = legalize(kernel)
+    try:
+        layout = strip_layout(core, target.vector_bytes)
+    except UnsupportedError as error:
+        raise CompileError("cpu", kernel.label, error.message) from error
+    source = render_kernel(core, layout, target, exact_math=options.exact_math)
+    store = KernelStore.open(options)
+    code, found = object_code(source, store, target)
+    run = drive(store, target)
+    return CompiledKernel(core, layout, source, target, link(source, code), run), found
 
 
 def _scalar_dtype(kernel: Kernel) -> np.dtype:

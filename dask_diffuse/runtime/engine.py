@@ -22,7 +22,7 @@ from dask_diffuse.codegen.llvm import (
     target_machine,
 )
 from dask_diffuse.codegen.mathlib import symbol_address
-from dask_diffuse.codegen.target import host_target
+from dask_diffuse.codegen.target import Target, host_target
 from dask_diffuse.errors import CompileError
 from dask_diffuse.runtime.cache import KernelStore
 
@@ -46,9 +46,9 @@ class LinkedCode:
 
 
 def object_code(
-    source: KernelSource, store: KernelStore | None, *, optimize: bool = False
+    source: KernelSource, store: KernelStore | None, target: Target
 ) -> tuple[bytes, bool]:
-    """Return the object code of a module for this machine.
+    """Return the object code of a module.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def object_code(
         The module.
     store
         Where it may be found, and is put if it is not there.
-    optimize
-        Whether to run LLVM's usual passes.
+    target
+        The processor.
 
     Returns
     -------
@@ -70,16 +70,16 @@ def object_code(
         If LLVM refuses it.
     """
     if store is None:
-        return compile_source(source, host_target(), optimize=optimize), False
+        return compile_source(source, target), False
     # What was made of this very text, for this processor, by this compiler. Nothing
     # else can be found by mistake, whatever version of us wrote it.
     digest = hashlib.blake2b(source.text.encode(), digest_size=16)
-    digest.update(_machine().encode())
+    digest.update(_describe(target).encode())
     key = digest.hexdigest()
     code = store.get(key)
     if code is not None:
         return code, True
-    code = compile_source(source, host_target(), optimize=optimize)
+    code = compile_source(source, target)
     store.put(key, code)
     return code, False
 
@@ -102,6 +102,8 @@ def link(source: KernelSource, code: bytes) -> LinkedCode:
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_object_img(code)
+    # Processors without an instruction for rounding call C's function.
+    builder.add_current_process()
     for symbol in source.symbols:
         builder.import_symbol(symbol, symbol_address(symbol))
     for function in source.functions:
@@ -114,28 +116,30 @@ def link(source: KernelSource, code: bytes) -> LinkedCode:
     return LinkedCode({name: owner[name] for name in source.functions}, owner)
 
 
-def drive(store: KernelStore | None) -> Callable[[bytes], None]:
+def drive(store: KernelStore | None, target: Target) -> Callable[[bytes], None]:
     """Return the driver: a function of the words that `Call` describes.
 
     Parameters
     ----------
     store
         Where its code may be found, or is put.
+    target
+        The processor.
     """
     with _lock:
-        if not _driver:
-            _driver.append(_make_driver(store))
-        return _driver[0]
+        if target not in _drivers:
+            _drivers[target] = _make_driver(store, target)
+        return _drivers[target]
 
 
 _lock = threading.RLock()
 _numbers = iter(range(1 << 62))
-_driver: list[Callable[[bytes], None]] = []
+_drivers: dict[Target, Callable[[bytes], None]] = {}
 
 
-def _make_driver(store: KernelStore | None) -> Callable[[bytes], None]:
-    source = render_driver(host_target())
-    code, _ = object_code(source, store)
+def _make_driver(store: KernelStore | None, target: Target) -> Callable[[bytes], None]:
+    source = render_driver(target)
+    code, _ = object_code(source, store, target)
     linked = link(source, code)
     # A call through ctypes releases the interpreter for other threads.
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
@@ -158,12 +162,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-@lru_cache(maxsize=1)
-def _machine() -> str:
-    """Return what stands for this processor and this compiler."""
+def _describe(target: Target) -> str:
+    """Return what stands for a processor and this compiler."""
     import llvmlite.binding as llvm
 
-    target = host_target()
     version = ".".join(map(str, llvm.llvm_version_info))
     return f"llvm {version} {target.triple} {target.cpu} {target.features}"
 
