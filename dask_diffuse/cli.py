@@ -130,6 +130,8 @@ def run(
         problem = _problem(app)
         size, chunks = problem.check(size, chunks)
         check_cluster(cluster, workers)
+        # Building costs next to nothing, and says early which package is missing.
+        problem.program(*problem.make_inputs(size, chunks))
         output = _picture(problem, output)
         plain = Run(problem.name, False, size, chunks, cluster, workers, repeat)
         fused = replace(plain, fused=True, check=compare, picture=output)

@@ -124,16 +124,23 @@ KERNELS = {
     "ndvi": 1,
     "ndvi_mean": 1,
     "small_blocks": 1,
+    "two_small": 1,
+    "matmul": 1,
+    "standardize": 2,
+    "standardize_max": 2,
+    "softmax": 2,
+    "terrain": 2,
 }
+"""What separates two is a sum that has to be complete, or a view."""
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_takes_one_kernel(name: str):
+def test_takes_few_kernels(name: str):
     problem = PROBLEMS[name]
     inputs = dask.persist(*problem.make_inputs(problem.tiny), **SYNC)
     outputs = problem.program(*inputs)
     explanation = dask_diffuse.explain(*outputs, min_bytes=0)
-    assert len(explanation.groups) == KERNELS[name]
+    assert len(explanation.groups) <= KERNELS[name]
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,14 @@ class TestBadInput:
         assert "no scheduler answered within 1 s" in result.stderr
         assert "dask scheduler" in result.stderr
 
+    @pytest.mark.usefixtures("_here")
+    def test_a_missing_package(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setitem(sys.modules, "scipy.special", None)
+        result = run("run", "black_scholes", "--size", "10")
+        assert result.exit_code == 2
+        assert "pip install 'dask-diffuse[demo]'" in result.stderr
+        assert "Running" not in result.stderr
+
     def test_explain(self):
         result = run("explain", "nonsense")
         assert result.exit_code == 2
