@@ -85,12 +85,29 @@ def _find_operand() -> str:
                 f"i64 {row_stride}, i64 {column_stride})"
             )
         with text.otherwise(is_ramp):
-            shape = (
-                *(rows, columns, text.math("mul", columns, size), size),
-                *(row_stride, column_stride),
+            # Elements that lie side by side are read one after the other.
+            shorter = text.test(
+                "slt", _size(text, row_stride), _size(text, column_stride)
+            )
+            several = text.test("sgt", rows, 1)
+            across = text.let("across", f"and i1 {shorter}, {several}")
+            to_row = text.math("mul", columns, size)
+            shape = tuple(
+                text.choose(across, y, x)
+                for x, y in (
+                    *((rows, columns), (columns, rows)),
+                    *((to_row, size), (size, to_row)),
+                    *((row_stride, column_stride), (column_stride, row_stride)),
+                )
             )
             call_copy(text, size, to, text.pointer(place), shape)
     return text.finish()
+
+
+def _size(text: FunctionText, word: str) -> str:
+    """Return the absolute value of a word."""
+    negative = text.test("slt", word, 0)
+    return text.choose(negative, text.math("sub", 0, word), word)
 
 
 def _find_tail() -> str:

@@ -21,8 +21,11 @@ __all__ = ["Operand", "Reduced", "Walk", "plan_walk"]
 
 _TILE = 1024
 """Elements of a tile of which something is packed."""
-_SQUARE = 32
+_ACROSS_ROWS = 32
 """Rows of a tile where an operand runs across the rows."""
+_ACROSS_TILE = 4096
+"""Elements of such a tile, if there are few operands: caches like long runs."""
+_FEW_OPERANDS = 8
 _SHORT_ROW = 256
 """Below this many columns, several rows make a tile."""
 _LONG_ROW = 1 << 22
@@ -264,8 +267,9 @@ def _choose_tile(walk: Walk) -> None:
         walk.tile_columns = min(lengths[walk.column], _TILE)
     elif across is not None:
         walk.row = across
-        walk.tile_rows = min(lengths[across], _SQUARE)
-        walk.tile_columns = min(columns, _TILE // walk.tile_rows)
+        tile = _ACROSS_TILE if len(walk.operands) <= _FEW_OPERANDS else _TILE
+        walk.tile_rows = min(lengths[across], _ACROSS_ROWS)
+        walk.tile_columns = min(columns, tile // walk.tile_rows)
     elif walk.row is None or columns >= _SHORT_ROW:
         walk.tile_columns = min(columns, _strip_length(walk))
         # Accumulators stay in the cache while all rows are added to them.
