@@ -9,7 +9,7 @@ from typing import Any
 from dask_diffuse.dask_api import Layer, MaterializedLayer
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.frontend.blockwise import Imported
-from dask_diffuse.frontend.chunks import Blocks
+from dask_diffuse.frontend.chunks import Blocks, ones
 from dask_diffuse.frontend.functions import unwrap
 from dask_diffuse.frontend.layout import make_layout
 from dask_diffuse.frontend.reduction import arg_step
@@ -66,7 +66,7 @@ def import_arg_step(
     axes = loops if len(axis) == ndim or ndim == 1 else tuple(axis[:1])
     layout = make_layout(table, ndim, [chunks], [loops])
     written = tuple(
-        (1,) * len(lengths) if number in axes else lengths
+        ones(len(lengths)) if number in axes else lengths
         for number, lengths in enumerate(layout.space.chunks)
     )
     body = Reduction(

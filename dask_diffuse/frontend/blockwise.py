@@ -21,7 +21,7 @@ from dask_diffuse.dask_api import (
     load_store_chunk,
 )
 from dask_diffuse.errors import UnsupportedError
-from dask_diffuse.frontend.chunks import Blocks, unknown_chunks
+from dask_diffuse.frontend.chunks import Blocks, ones, unknown_chunks
 from dask_diffuse.frontend.functions import (
     call_function,
     check_known,
@@ -214,7 +214,7 @@ class BlockwiseImporter:
         step = self._step(function, kwargs, dtype, ndim)
         layout = self._layout(layer, operands, axes)
         written = tuple(
-            (1,) * len(lengths) if axis in step.axes else lengths
+            ones(len(lengths)) if axis in step.axes else lengths
             for axis, lengths in enumerate(layout.space.chunks)
         )
         body = Reduction(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dask_diffuse.ir.decision import Rule
 from dask_diffuse.ir.partition import Chunks, Lengths, total_length
 from dask_diffuse.ops.dtypes import canonical
 
-__all__ = ["Blocks", "annotated_blocks", "normalize_chunks", "unknown_chunks"]
+__all__ = ["Blocks", "annotated_blocks", "normalize_chunks", "ones", "unknown_chunks"]
 
 _PLAIN = "numpy.ndarray"
 
@@ -99,11 +100,21 @@ def normalize_chunks(
     return tuple(normal)
 
 
-def _normalize(lengths: Sequence[float | None]) -> Lengths:
-    if type(lengths) is tuple and set(map(type, lengths)) == {int}:
+def _normalize(lengths: Sequence[Any]) -> Lengths:
+    if type(lengths) is tuple and type(total_length(lengths)) is int:
+        # NaN would have made the sum a float, NumPy's integers one of theirs.
         return lengths
     # Only NaN differs from itself.
     return tuple([None if n is None or n != n else int(n) for n in lengths])
+
+
+@lru_cache(maxsize=256)
+def ones(number: int) -> Lengths:
+    """Return the lengths of tiles of one element: always the same tuple.
+
+    What is known of a tuple of lengths is known by its id, see `PartitionTable`.
+    """
+    return (1,) * number
 
 
 def unknown_chunks(numblocks: Sequence[int]) -> Chunks:

@@ -9,7 +9,7 @@ import numpy as np
 from dask_diffuse.dask_api import Layer, MaterializedLayer, Task, array_chunk
 from dask_diffuse.errors import UnsupportedError
 from dask_diffuse.frontend.blockwise import Imported
-from dask_diffuse.frontend.chunks import Blocks
+from dask_diffuse.frontend.chunks import Blocks, ones
 from dask_diffuse.frontend.functions import unwrap
 from dask_diffuse.frontend.layout import Layout, make_layout
 from dask_diffuse.frontend.sources import first_task
@@ -69,8 +69,8 @@ def import_range(
     lengths = [length for length in chunks[0] if length is not None]
     start, step, dtype = _check_tasks(layer, name, lengths)
     _check_exact(start, step, sum(lengths), dtype)
-    ones = ((1,) * len(lengths),)
-    layout = make_layout(table, 1, [ones, chunks], [(0,), (0,)])
+    firsts = (ones(len(lengths)),)
+    layout = make_layout(table, 1, [firsts, chunks], [(0,), (0,)])
     function, scalars = _function(step, dtype)
     return Imported(
         body=Elementwise(function, ((0,),)),
