@@ -5,6 +5,7 @@ Nothing of LLVM is loaded before the first kernel is asked for.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -240,6 +241,18 @@ _COUNTS = ("compiled", "memory_hits", "disk_hits", "failed", "compile_seconds")
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
 _entries: OrderedDict[tuple[str, bool], _Entry] = OrderedDict()
+
+
+def _renew_locks() -> None:
+    """Give a forked process locks of its own, which nobody holds."""
+    global _lock
+    _lock = threading.Lock()
+    for entry in _entries.values():
+        entry.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _count(name: str, number: float = 1) -> None:

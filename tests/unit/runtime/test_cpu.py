@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import threading
 
 import numpy as np
@@ -609,6 +610,27 @@ class TestCache:
             with pytest.raises(CompileError, match="'min' of complex128"):
                 get_kernel(kernel, OPTIONS)
         assert kernel_counts()["failed"] == 2
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_forked_processes_go_on(self):
+        kernel, scalars = elementwise("add", DOUBLE)
+        x = np.arange(50.0)
+        get_kernel(kernel, OPTIONS)([x, x], scalars, x.shape)
+        # As if another thread was at work.
+        with cpu._lock:
+            child = os.fork()
+            if child == 0:
+                good = False
+                try:
+                    for op in ("add", "multiply"):
+                        other, _ = elementwise(op, DOUBLE)
+                        compiled = get_kernel(other, OPTIONS)
+                        (y,) = compiled([x, x], scalars, x.shape)
+                        good = np.array_equal(y, OPS[op].evaluate(x, x))
+                finally:
+                    os._exit(0 if good else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     def test_patterns_are_forgotten(self, monkeypatch):
         monkeypatch.setattr(cpu, "_WALKS", 4)
