@@ -29,6 +29,7 @@ __all__ = [
     "same_annotations",
     "same_domain",
     "task_name",
+    "too_small",
     "true_dependence",
 ]
 
@@ -235,6 +236,21 @@ def cost(task: IndexTask, reader: IndexTask | None, *, pays: bool) -> Decision:
         return Decision(Rule.COST, pays, subject, task_name(reader), detail)
     detail = "" if pays else "one pass over memory either way"
     return Decision(Rule.COST, pays, subject, None, detail)
+
+
+def too_small(task: IndexTask, size: int | None) -> Decision:
+    """Leave alone what is done before a kernel is found.
+
+    Parameters
+    ----------
+    task
+        The last task of a group, of which no other sees larger stores.
+    size
+        Bytes of the largest store that the task sees.
+    """
+    detail = f"its arrays have {size} bytes at most"
+    remedy = "Lower the option min_bytes"
+    return Decision(Rule.TOO_SMALL, False, task_name(task), None, detail, remedy)
 
 
 _STRONGEST = frozenset({"retries", "priority", "resources", "allow_other_workers"})

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dask_diffuse.ir.task import Elementwise, IndexTask, Opaque, Reduction
+from dask_diffuse.ir.program import Program
+from dask_diffuse.ir.task import (
+    Elementwise,
+    IndexTask,
+    Opaque,
+    Privilege,
+    Reduction,
+)
 from dask_diffuse.kernel.function import Instruction, ScalarFunction
 from dask_diffuse.ops.table import OPS, Cost
 
@@ -11,6 +18,8 @@ __all__ = [
     "is_cheap_constant",
     "is_one_number",
     "is_slow_in_numpy",
+    "is_small",
+    "num_bytes",
     "num_ops",
     "num_values",
 ]
@@ -70,6 +79,33 @@ def is_one_number(task: IndexTask) -> bool:
         and not task.reads
         and not any(line.op == "index" for line in task.body.function.instructions)
     )
+
+
+def num_bytes(program: Program, task: IndexTask) -> int | None:
+    """Return the size of the largest store that a task sees; None if not known."""
+    largest = 0
+    for access in task.accesses:
+        store = program.stores[access.store]
+        if store.dtype is None:
+            # Partial results are not larger than what they come from.
+            if access.privilege is Privilege.READ:
+                return None
+            continue
+        length = 1
+        for n in store.shape:
+            if n is None:
+                return None
+            length *= n
+        largest = max(largest, length * store.dtype.itemsize)
+    return largest
+
+
+def is_small(program: Program, task: IndexTask, min_bytes: int) -> bool:
+    """Whether a task with a kernel sees only stores of less than so many bytes."""
+    if not min_bytes or isinstance(task.body, Opaque):
+        return False
+    size = num_bytes(program, task)
+    return size is not None and size < min_bytes
 
 
 def _is_slow(function: ScalarFunction) -> bool:

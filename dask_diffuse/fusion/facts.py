@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dask_diffuse.fusion import constraints
-from dask_diffuse.fusion.cost import is_cheap_constant, num_values
+from dask_diffuse.fusion.cost import is_cheap_constant, num_bytes, num_values
 from dask_diffuse.ir.decision import Decision, Rule
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import IndexTask, Opaque
@@ -47,8 +47,9 @@ class Finding:
     values: tuple[int, int] = (0, 0)
     arrays: tuple[int, int] = (0, 0)
 
-    def decide(self, tasks: tuple[IndexTask, ...]) -> Decision:
+    def decide(self, program: Program) -> Decision:
         """Ask again, of the tasks of one program: the answer comes with its values."""
+        tasks = program.tasks
         first = tasks[self.first]
         second = first if self.second is None else tasks[self.second]
         match self.rule:
@@ -71,6 +72,8 @@ class Finding:
             case Rule.COST:
                 other = None if self.second is None else second
                 return constraints.cost(first, other, pays=self.accepted)
+            case Rule.TOO_SMALL:
+                return constraints.too_small(first, num_bytes(program, first))
             case rule:
                 raise ValueError(f"planning does not ask for {rule}")
 

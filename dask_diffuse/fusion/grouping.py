@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dask_diffuse.fusion import constraints
-from dask_diffuse.fusion.cost import is_one_number, is_slow_in_numpy
+from dask_diffuse.fusion.cost import is_one_number, is_slow_in_numpy, is_small
 from dask_diffuse.fusion.facts import Dependence, Facts, Finding
 from dask_diffuse.fusion.footprint import Footprint
 from dask_diffuse.fusion.greedy import greedy_groups
@@ -59,21 +59,33 @@ def group_tasks(facts: Facts) -> Grouped:
         grouping = _Grouping(facts, greedy)
         grouping.merge_all()
     groups, repeated = repeat_cheap(facts, grouping.groups())
-    alone = tuple(group.tasks[0] for group in groups if not _pays(facts, group))
     findings = [*facts.refusals, *grouping.findings(), *repeated]
-    findings += (Finding(Rule.COST, False, task) for task in alone)
-    kept = tuple(group for group in groups if _pays(facts, group))
-    return Grouped(kept, alone, tuple(findings))
+    kept: list[TaskGroup] = []
+    alone: list[int] = []
+    for group in groups:
+        rule = _refuse(facts, group)
+        if rule is None:
+            kept.append(group)
+        else:
+            alone += group.tasks
+            findings.append(Finding(rule, False, group.tasks[-1]))
+    return Grouped(tuple(kept), tuple(alone), tuple(findings))
 
 
-def _pays(facts: Facts, group: TaskGroup) -> bool:
-    """Whether a kernel for a group beats NumPy."""
+def _refuse(facts: Facts, group: TaskGroup) -> Rule | None:
+    """Return why a kernel for a group does not beat NumPy, or None if it does."""
     tasks = facts.program.tasks
-    return (
+    if all(
+        is_small(facts.program, tasks[task], facts.options.min_bytes)
+        for task in group.tasks
+    ):
+        return Rule.TOO_SMALL
+    pays = (
         len(group.tasks) > 1
         or not all(is_one_number(tasks[n]) for n in facts.constants_of(group.tasks))
         or is_slow_in_numpy(tasks[group.tasks[0]])
     )
+    return None if pays else Rule.COST
 
 
 class _Grouping:

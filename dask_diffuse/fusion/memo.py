@@ -8,7 +8,7 @@ partitions and launch domains are numbered as they appear, and the number is rec
     b = f(a); c = f(b)             b = f(a); c = f(a)
 
 Names, literals, lengths of blocks and their number are not in it: they are arguments of
-kernels.
+kernels. Of sizes it says no more than whether they are too small to be worth it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from dask_diffuse.fusion.cost import is_small
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import Access, Elementwise, IndexTask, Privilege, Reduction
 from dask_diffuse.options import Options
@@ -36,7 +37,7 @@ def canonical_form(program: Program, options: Options) -> Hashable | None:
     Equal forms have equal plans, up to names. None for a program whose annotations
     cannot be compared, which then is planned every time.
     """
-    numbering = _Numbering()
+    numbering = _Numbering(program, options.min_bytes)
     try:
         tasks = tuple([numbering.task(task) for task in program.tasks])
         form = (
@@ -54,7 +55,9 @@ def canonical_form(program: Program, options: Options) -> Hashable | None:
 class _Numbering:
     """Numbers what has names, in the order in which it appears."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Program, min_bytes: int) -> None:
+        self._program = program
+        self._min_bytes = min_bytes
         self._stores: dict[str, int] = {}
         self._partitions: dict[int, int] = {}
         self._launches: dict[tuple[int, ...], int] = {}
@@ -73,6 +76,7 @@ class _Numbering:
             len(task.launch),
             partitions.setdefault(id(task.space), len(partitions)),
             tuple([self._access(access, task) for access in task.accesses]),
+            is_small(self._program, task, self._min_bytes),
             _frozen(task.annotations) if task.annotations else (),
         )
 

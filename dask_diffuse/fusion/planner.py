@@ -51,14 +51,13 @@ def analyze(program: Program, options: Options) -> PlanSkeleton:
 
 def apply_skeleton(skeleton: PlanSkeleton, program: Program) -> FusionPlan:
     """Return the plan with the names and the values of one program."""
-    tasks = program.tasks
     return FusionPlan(
         program=program,
         groups=tuple(group.of(program) for group in skeleton.groups),
         untouched=skeleton.untouched,
         decisions=(
             *program.decisions,
-            *(finding.decide(tasks) for finding in skeleton.findings),
+            *(finding.decide(program) for finding in skeleton.findings),
         ),
     )
 

@@ -18,8 +18,8 @@ from dask_diffuse.options import Options
 from tests.property.fusion_programs import programs
 from tests.unit.fusion.executor import assert_same_results
 
-OPTIONS = Options()
-TIGHT = Options(max_group_values=9, max_group_arrays=4)
+OPTIONS = Options(min_bytes=0)
+TIGHT = Options(min_bytes=0, max_group_values=9, max_group_arrays=4)
 
 
 def num_parts(plan: FusionPlan, options: Options) -> int:
@@ -56,7 +56,10 @@ def renamed(program: Program) -> Program:
     )
 
 
-@given(programs(), st.sampled_from([OPTIONS, TIGHT]))
+SMALL_ROWS = Options(min_bytes=100)
+
+
+@given(programs(), st.sampled_from([OPTIONS, TIGHT, SMALL_ROWS]))
 def test_plan_is_legal_and_computes_the_same(program, options):
     verify_program(program)
     clear_plans()

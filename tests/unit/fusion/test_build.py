@@ -16,7 +16,7 @@ from dask_diffuse.options import Options
 from tests.unit.fusion.builders import F8, ProgramBuilder
 from tests.unit.fusion.executor import assert_same_results
 
-OPTIONS = Options()
+OPTIONS = Options(min_bytes=0)
 
 
 @pytest.fixture

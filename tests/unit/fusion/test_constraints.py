@@ -228,6 +228,13 @@ class TestOthers:
         assert repeated.accepted
         assert repeated.other == "a"
 
+    def test_too_small(self, builder):
+        builder.op("a", "sin", builder.source("x"))
+        decision = constraints.too_small(last(builder), 72)
+        assert not decision.accepted
+        assert decision.rule is Rule.TOO_SMALL
+        assert decision.remedy == "Lower the option min_bytes"
+
     def test_dependence_asks_in_order(self, builder):
         x = builder.source("x")
         a = builder.op("a", "sin", x)

@@ -51,7 +51,7 @@ def test_limits(builder):
     x = builder.source("x")
     for number in range(6):
         x = builder.op(f"a{number}", "negative", x)
-    options = Options(max_group_values=4)
+    options = Options(min_bytes=0, max_group_values=4)
     assert greedy_prefix(builder.program(x), options=options) == (
         (0, 1),
         (2, 3),

@@ -14,7 +14,7 @@ from tests.property.fusion_programs import random_program
 from tests.unit.fusion.builders import F8, ProgramBuilder
 from tests.unit.fusion.executor import assert_same_results
 
-OPTIONS = Options()
+OPTIONS = Options(min_bytes=0)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ class TestShapes:
             x = builder.op(f"a{number}", "negative", x)
         clear_plans()
         made = plan_fusion(
-            builder.program(x), options=Options(max_group_values=100_000)
+            builder.program(x), options=Options(min_bytes=0, max_group_values=100_000)
         )
         assert [len(group.tasks) for group in made.groups] == [3000]
 
@@ -302,7 +302,7 @@ class TestLimits:
         x = builder.source("x")
         for number in range(9):
             x = builder.op(f"a{number}", "negative", x)
-        made = plan(builder, x, options=Options(max_group_values=6))
+        made = plan(builder, x, options=Options(min_bytes=0, max_group_values=6))
         assert [len(group.tasks) for group in made.groups] == [3, 3, 3]
         for decision in refusals(made, Rule.LIMIT):
             assert decision.detail == "the kernel would have 12 values, more than 6"
@@ -313,7 +313,7 @@ class TestLimits:
         total = builder.source("x")
         for number in range(6):
             total = builder.op(f"a{number}", "add", total, builder.source(f"y{number}"))
-        made = plan(builder, total, options=Options(max_group_arrays=5))
+        made = plan(builder, total, options=Options(min_bytes=0, max_group_arrays=5))
         assert [len(group.tasks) for group in made.groups] == [3, 3]
         assert all(len(g.inputs) + len(g.results) <= 5 for g in made.groups)
 
@@ -322,13 +322,15 @@ class TestLimits:
         a = builder.op("a", "add", x, y)
         b = builder.op("b", "add", a, x)
         c = builder.op("c", "add", b, y)
-        assert names(plan(builder, c, options=Options(max_group_arrays=3))) == ["a b C"]
+        assert names(
+            plan(builder, c, options=Options(min_bytes=0, max_group_arrays=3))
+        ) == ["a b C"]
 
     def test_task_beyond_the_limit_alone(self, builder):
         x, y = builder.source("x"), builder.source("y")
         a = builder.op("a", "power", x, y)
         b = builder.op("b", "exp", a)
-        made = plan(builder, b, options=Options(max_group_arrays=2))
+        made = plan(builder, b, options=Options(min_bytes=0, max_group_arrays=2))
         assert untouched(made) == ["a", "b"]
         (decision,) = refusals(made, Rule.LIMIT)
         assert (decision.subject, decision.other) == ("a", None)
@@ -366,6 +368,38 @@ class TestCost:
         made = plan(builder, builder.op("a", op, *operands))
         assert bool(made.groups) == is_fused
         assert bool(refusals(made, Rule.COST)) != is_fused
+
+
+class TestSmall:
+    def test_rows_are_left_alone(self, builder):
+        row = (builder.chunks[1],)
+        v = builder.op("v", "log1p", builder.source("row", row), chunks=row)
+        w = builder.op("w", "negative", v, chunks=row)
+        a = builder.op("a", "add", builder.source("x"), w)
+        made = plan(
+            builder, builder.op("b", "log1p", a), options=Options(min_bytes=100)
+        )
+        assert names(made) == ["a B"]
+        assert untouched(made) == ["v", "w"]
+        (decision,) = refusals(made, Rule.TOO_SMALL)
+        assert decision.subject == "w"
+        assert decision.detail == "its arrays have 72 bytes at most"
+
+    def test_with_something_large_they_are_not(self, builder):
+        row = builder.source("row", (builder.chunks[1],))
+        a = builder.op("a", "add", builder.source("x"), row)
+        made = plan(
+            builder, builder.op("b", "log1p", a), options=Options(min_bytes=100)
+        )
+        assert names(made) == ["a B"]
+
+    def test_what_is_not_known_is_not_small(self):
+        chunks = ((None, None), (3,))
+        builder = ProgramBuilder(chunks)
+        a = builder.op("a", "log1p", builder.source("x", chunks))
+        clear_plans()
+        made = plan_fusion(builder.program(a), options=Options(min_bytes=1 << 30))
+        assert names(made) == ["A"]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,7 +14,7 @@ from dask_diffuse.ir.program import Program
 from dask_diffuse.options import Options
 from tests.unit.fusion.builders import ProgramBuilder
 
-OPTIONS = Options()
+OPTIONS = Options(min_bytes=0)
 
 
 def form(builder: ProgramBuilder, *requested: str, options: Options = OPTIONS):
@@ -159,6 +159,17 @@ class TestDifferent:
     def test_limits(self, name):
         options = OPTIONS.replace(**{name: 7})
         assert form(chain(), "b") != form(chain(), "b", options=options)
+
+    def test_what_is_too_small(self):
+        options = Options(min_bytes=1000)
+        large = ((400, 400), (3,))
+        assert form(chain(), "b", options=options) != form(
+            chain(chunks=large), "b", options=options
+        )
+        larger = ((800, 400), (3,))
+        assert form(chain(chunks=large), "b", options=options) == form(
+            chain(chunks=larger), "b", options=options
+        )
 
     def test_writes_that_share_tiles(self):
         program = chain().program("b")

@@ -15,7 +15,7 @@ from tests.unit.fusion.executor import assert_same_results
 
 
 def plan(builder: ProgramBuilder, *requested: str, options=None) -> FusionPlan:
-    options = options or Options()
+    options = options or Options(min_bytes=0)
     clear_plans()
     made = plan_fusion(builder.program(*requested), options=options)
     verify_plan(made, options=options)
@@ -150,7 +150,7 @@ def test_refused_dependences_are_no_place_for_it():
 
 def test_limits(case):
     z = case.builder.op("z", "multiply", case.x, 2.0)
-    made = case.plan(z, options=Options(max_group_values=4))
+    made = case.plan(z, options=Options(min_bytes=0, max_group_values=4))
     assert repeated(made) == []
 
 

@@ -29,7 +29,7 @@ def plan() -> FusionPlan:
     c = builder.op("c", "add", o, b)
     d = builder.op("d", "maximum", c, 0.0)
     clear_plans()
-    made = plan_fusion(builder.program(d), options=Options())
+    made = plan_fusion(builder.program(d), options=Options(min_bytes=0))
     verify_plan(made)
     assert [group.tasks for group in made.groups] == [(0, 1, 2), (4, 5)]
     assert made.untouched == (3,)
@@ -114,7 +114,7 @@ def test_reduction_in_two_groups():
     builder = ProgramBuilder()
     s = builder.reduce("s", "sum", builder.op("a", "sin", builder.source("x")))
     clear_plans()
-    made = plan_fusion(builder.program(s), options=Options())
+    made = plan_fusion(builder.program(s), options=Options(min_bytes=0))
     twice = dataclasses.replace(made, groups=made.groups * 2)
     assert_refused(twice, "task 1 is in group 0 and in group 1")
 
@@ -131,12 +131,12 @@ def test_groups_that_wait_for_each_other():
     o = builder.opaque("o", a)
     b = builder.op("b", "add", a, o)
     clear_plans()
-    made = plan_fusion(builder.program(b), options=Options())
+    made = plan_fusion(builder.program(b), options=Options(min_bytes=0))
     good = ProgramBuilder()
     y = good.source("x")
     good.op("a", "sin", y)
     good.op("b", "add", "a", good.source("o"))
-    (group,) = plan_fusion(good.program("a", "b"), options=Options()).groups
+    (group,) = plan_fusion(good.program("a", "b"), options=Options(min_bytes=0)).groups
     tasks = made.program.tasks
     illegal = dataclasses.replace(
         group,
@@ -190,8 +190,12 @@ def test_dtypes(plan):
 
 
 def test_limits(plan):
-    assert_refused(plan, "has 5 values, more than 4", Options(max_group_values=4))
-    assert_refused(plan, "arrays, more than 1", Options(max_group_arrays=1))
+    assert_refused(
+        plan, "has 5 values, more than 4", Options(min_bytes=0, max_group_values=4)
+    )
+    assert_refused(
+        plan, "arrays, more than 1", Options(min_bytes=0, max_group_arrays=1)
+    )
 
 
 def test_plan_fusion_verifies_if_asked(plan):
