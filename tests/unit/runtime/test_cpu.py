@@ -432,6 +432,70 @@ class TestReductions:
             get_kernel(reduction("moments", dtype, dtype, 1, (0,)), OPTIONS)
 
 
+@st.composite
+def reducing_programs(draw):
+    """A kernel that reduces two arrays and their sum in several ways in one pass."""
+    ndim = draw(st.integers(1, 4))
+    dtype = np.dtype(draw(st.sampled_from(["f8", "f4", "i4", "u1", "?"])))
+    builder = FunctionBuilder()
+    every = tuple(range(ndim))
+    some = tuple(draw(st.permutations(every))[: draw(st.integers(1, ndim))])
+    x, y = builder.input(0, dtype), builder.input(1, DOUBLE)
+    total = builder.apply("add", builder.cast(x, DOUBLE), y)
+    statements = []
+    values = []
+    for _ in range(draw(st.integers(1, 4))):
+        axes = tuple(sorted(draw(st.sets(st.sampled_from(every), min_size=1))))
+        name = draw(st.sampled_from(sorted(REDUCTIONS)))
+        value = draw(st.sampled_from([x, total]))
+        result = np.dtype(bool) if name in ("any", "all") else value.dtype
+        if name == "moments":
+            result = DOUBLE
+        elif name in ("sum", "prod") and value.dtype.kind in "biu":
+            result = np.dtype(np.uint64 if value.dtype.kind == "u" else np.int64)
+        statements.append(Accumulate(name, (value.position,), axes, result))
+        values.append(value)
+    if draw(st.booleans()):
+        order = tuple(draw(st.permutations(every)))
+        statements.append(Assign(total.position, order))
+        values.append(total)
+    return Kernel(
+        "reducing",
+        ndim,
+        (ArrayParam(dtype, every), ArrayParam(DOUBLE, some)),
+        (),
+        builder.build(values),
+        tuple(statements),
+    )
+
+
+class TestReducingPrograms:
+    @given(st.data())
+    def test_programs_agree_with_numpy(self, data):
+        kernel = data.draw(reducing_programs())
+        extents = tuple(data.draw(LENGTHS) for _ in range(kernel.ndim))
+        while np.prod(extents) > 40_000:
+            longest = int(np.argmax(extents))
+            extents = tuple(
+                max(1, n // 5) if axis == longest else n
+                for axis, n in enumerate(extents)
+            )
+        rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+        arrays = []
+        for param in kernel.arrays:
+            shape = tuple(extents[axis] for axis in param.axes)
+            # Near one, so that products of many are numbers.
+            values = reduced_values(rng, param.dtype, shape)
+            if param.dtype.kind == "f":
+                values = (1 + values / 1000).astype(param.dtype)
+                if data.draw(st.booleans()):
+                    values[rng.random(shape) < 0.01] = np.nan
+            layout = data.draw(st.sampled_from(LAYOUTS))
+            arrays.append(laid_out(values, layout))
+        reference = interpret(kernel, arrays, (), extents)
+        assert_close(get_kernel(kernel, OPTIONS)(arrays, (), extents), reference)
+
+
 class TestDivision:
     @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
     @pytest.mark.parametrize("dtype", [np.dtype("f8"), np.dtype("f4")], ids=str)
