@@ -105,7 +105,6 @@ class KernelStore:
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder
         self.max_bytes = max_bytes
-        self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._nbytes: int | None = None
         self._unseen = 0
@@ -216,17 +215,17 @@ class KernelStore:
             if _remove(entry.path) and not entry.temporary:
                 files += 1
                 nbytes += entry.nbytes
-        with self._lock:
+        with _counts_lock:
             self._nbytes = None
         return StoreUsage(files, nbytes)
 
     def counts(self) -> dict[str, int]:
         """Return what this process did with the store."""
-        with self._lock:
+        with _counts_lock:
             return {name: self._counts[name] for name in _COUNTS}
 
     def _count(self, name: str, number: int = 1) -> None:
-        with self._lock:
+        with _counts_lock:
             self._counts[name] += number
 
     def _path(self, key: str) -> Path:
@@ -263,7 +262,7 @@ class KernelStore:
 
     def _make_room(self, added: int) -> None:
         """Evict, once the files that we know of take too much."""
-        with self._lock:
+        with _counts_lock:
             self._unseen += 1
             known = self._nbytes is not None and self._unseen < _RESCAN
             if known:
@@ -284,7 +283,7 @@ class KernelStore:
             elif total > goal and _remove(entry.path):
                 total -= entry.nbytes
                 self._count("evicted")
-        with self._lock:
+        with _counts_lock:
             self._nbytes = total
 
     def _entries(self) -> Iterator[_Entry]:
@@ -318,6 +317,17 @@ class _Entry:
 
 _stores: dict[str | None, KernelStore | None] = {}
 _stores_lock = threading.Lock()
+_counts_lock = threading.Lock()
+
+
+def _renew_locks() -> None:
+    """Give a forked process locks of its own, which nobody holds."""
+    global _stores_lock, _counts_lock
+    _stores_lock, _counts_lock = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def forget_stores() -> None:

@@ -475,6 +475,22 @@ store.put("aa", b"new")
         assert run(code, store.folder).returncode == 9
         assert store.get("aa") == b"old"
 
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+    def test_a_fork_while_another_thread_is_busy(self, store: KernelStore):
+        code = """
+import os
+from dask_diffuse.runtime import cache
+cache._counts_lock.acquire()
+cache._stores_lock.acquire()
+child = os.fork()
+if child == 0:
+    store.put("aa", b"code")
+    os._exit(0 if store.get("aa") == b"code" and cache.store_counts() else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+        assert run(code, store.folder).returncode == 0
+        assert store.get("aa") == b"code"
+
     def test_loads_neither_a_compiler_nor_platformdirs(self, store: KernelStore):
         code = "print([n for n in ('platformdirs', 'llvmlite') if n in sys.modules])"
         assert run(code, store.folder).stdout.strip() == "[]"
