@@ -181,5 +181,5 @@ def _attributes(target: Target) -> str:
     return (
         f'attributes #0 = {{ nounwind "min-legal-vector-width"="{bits}" '
         f'"prefer-vector-width"="{bits}" }}\n'
-        "attributes #1 = { nounwind willreturn memory(none) }\n"
+        "attributes #1 = { nounwind willreturn }\n"
     )

@@ -79,11 +79,11 @@ def masked_store_parts(
     short = {"float": "f32", "double": "f64"}.get(type_, type_)
     symbol = f"llvm.masked.store.v{scale * lanes}{short}.p0"
     bits = vector(scale * lanes, "i1")
-    intrinsics[symbol] = f"declare void @{symbol}({wide}, ptr, {bits})"
+    intrinsics[symbol] = f"declare void @{symbol}({wide}, ptr, i32, {bits})"
     align = dtype.itemsize // scale
     pointer = text.at(type_, base, offset)
     text.do(
-        f"call void @{symbol}({wide} {stored}, ptr align {align} {pointer}, "
+        f"call void @{symbol}({wide} {stored}, ptr {pointer}, i32 {align}, "
         f"{bits} {mask})"
     )
 
