@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import (
     Elementwise,
@@ -29,6 +31,9 @@ _MANY_OPS = 3
 
 _CLIPPING = frozenset({"less", "greater", "where", "minimum", "maximum"})
 """NumPy clips in one pass, however many ops it takes to write out."""
+
+_FEW_POINTS = 16
+"""With more of them, what a kernel spares each point adds up."""
 
 _FREE = frozenset({"input", "scalar", "const", "index"})
 
@@ -101,8 +106,10 @@ def num_bytes(program: Program, task: IndexTask) -> int | None:
 
 
 def is_small(program: Program, task: IndexTask, min_bytes: int) -> bool:
-    """Whether a task with a kernel sees only stores of less than so many bytes."""
+    """Whether a task with a kernel has few points and sees only small stores."""
     if not min_bytes or isinstance(task.body, Opaque):
+        return False
+    if math.prod(task.launch) > _FEW_POINTS:
         return False
     size = num_bytes(program, task)
     return size is not None and size < min_bytes

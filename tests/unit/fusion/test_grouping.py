@@ -393,6 +393,13 @@ class TestSmall:
         )
         assert names(made) == ["a B"]
 
+    def test_many_blocks_are_not(self):
+        chunks = ((2,) * 20,)
+        builder = ProgramBuilder(chunks)
+        a = builder.op("a", "log1p", builder.source("x", chunks))
+        made = plan(builder, a, options=Options(min_bytes=1 << 30))
+        assert names(made) == ["A"]
+
     def test_what_is_not_known_is_not_small(self):
         chunks = ((None, None), (3,))
         builder = ProgramBuilder(chunks)
