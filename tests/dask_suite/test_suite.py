@@ -72,7 +72,7 @@ def test_a_part_of_dask_array(tmp_path: Path):
         [],
         tmp_path,
     )
-    assert fused["counts"]["groups"] > 100
+    assert fused["counts"]["groups"] > 50
     assert fused["counts"]["calls"] > 100
     assert not fused["counts"]["failed"]
 
