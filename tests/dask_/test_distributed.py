@@ -223,6 +223,16 @@ def kill() -> None:
     os._exit(1)
 
 
+@pytest.mark.parametrize("optimize_graph", [True, False])
+def test_the_scheduler_of_dask_with_processes(optimize_graph):
+    with (
+        dask_diffuse.enable(**OPTIONS),
+        dask.config.set(scheduler="processes", num_workers=2),
+    ):
+        result = affine(inputs()).compute(optimize_graph=optimize_graph)
+    np.testing.assert_array_equal(result, affine(X))
+
+
 REMOTE = """
 import sys
 import numpy as np

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import dask_diffuse
-from dask_diffuse.errors import DiffuseWarning, OptionError
+from dask_diffuse.errors import DiffuseWarning, OptionError, VersionError
 from dask_diffuse.optimizer import Optimizer
 from dask_diffuse.options import Options
+from dask_diffuse.runtime.counters import forget_warnings
 from tests.helpers import fused, watch
 
 ABSENT = object()
@@ -159,6 +160,33 @@ class TestWrongOptions:
 
     def test_the_defaults_are_allowed(self):
         assert Options().replace() == Options()
+
+
+class TestVersions:
+    @pytest.mark.parametrize("version", ["2026.7.0", "2026.9.0", "2027.1.0", "2020.1"])
+    def test_dask_that_is_not_known(self, monkeypatch, version):
+        monkeypatch.setattr(dask, "__version__", version)
+        with pytest.raises(VersionError) as caught:
+            dask_diffuse.enable()
+        assert f"dask {version} is installed" in str(caught.value)
+        assert "pip install 'dask>=" in str(caught.value)
+        assert hook() is ABSENT
+
+    @pytest.mark.parametrize("version", ["2026.7.1", "2026.8.0", "2026.8.1.dev3"])
+    def test_dask_that_is_known(self, monkeypatch, version):
+        monkeypatch.setattr(dask, "__version__", version)
+        with dask_diffuse.enable():
+            assert isinstance(hook(), Optimizer)
+
+    def test_another_dask_on_the_scheduler(self, monkeypatch):
+        # The hook was made by a client; where it runs, it has to say so and go on.
+        forget_warnings()
+        optimizer = Optimizer(min_bytes=0)
+        monkeypatch.setattr(dask, "__version__", "2027.1.0")
+        z = program()
+        with pytest.warns(DiffuseWarning, match=r"dask 2027\.1\.0 is installed"):
+            graph = optimizer(z.dask, z.__dask_keys__())
+        assert dask.get(graph, z.__dask_keys__())[0][0] == 1
 
 
 class TestSmall:
