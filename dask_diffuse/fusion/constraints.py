@@ -249,8 +249,7 @@ def too_small(task: IndexTask, size: int | None) -> Decision:
         Bytes of the largest store that the task sees.
     """
     detail = f"its arrays have {size} bytes at most"
-    remedy = "Lower the option min_bytes"
-    return Decision(Rule.TOO_SMALL, False, task_name(task), None, detail, remedy)
+    return Decision(Rule.TOO_SMALL, False, task_name(task), None, detail)
 
 
 _STRONGEST = frozenset({"retries", "priority", "resources", "allow_other_workers"})

@@ -75,17 +75,19 @@ def group_tasks(facts: Facts) -> Grouped:
 def _refuse(facts: Facts, group: TaskGroup) -> Rule | None:
     """Return why a kernel for a group does not beat NumPy, or None if it does."""
     tasks = facts.program.tasks
-    if all(
-        is_small(facts.program, tasks[task], facts.options.min_bytes)
-        for task in group.tasks
-    ):
-        return Rule.TOO_SMALL
     pays = (
         len(group.tasks) > 1
         or not all(is_one_number(tasks[n]) for n in facts.constants_of(group.tasks))
         or is_slow_in_numpy(tasks[group.tasks[0]])
     )
-    return None if pays else Rule.COST
+    if not pays:
+        return Rule.COST
+    if all(
+        is_small(facts.program, tasks[task], facts.options.min_bytes)
+        for task in group.tasks
+    ):
+        return Rule.TOO_SMALL
+    return None
 
 
 class _Grouping:

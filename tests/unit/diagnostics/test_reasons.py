@@ -18,12 +18,17 @@ from tests.strategies import Program, exact_programs
 def unexplained(report: Explanation) -> Iterator[tuple[str, str]]:
     """Yield what one kernel or layer writes and another reads, for no reason."""
     program = report.program
-    home: dict[int, str] = {task.id: f"task {task.id}" for task in program.tasks}
+    # Groups may repeat tasks.
+    homes: dict[int, set[str]] = {
+        task: {f"task {task}"} for task in report.plan.untouched
+    }
     for number, group in enumerate(report.plan.groups):
-        home |= dict.fromkeys(group.tasks, f"group {number}")
+        for task in group.tasks:
+            homes.setdefault(task, set()).add(f"group {number}")
     members: dict[str, set[str]] = {}
     for task in program.tasks:
-        members.setdefault(home[task.id], set()).update(a.store for a in task.writes)
+        for home in homes[task.id]:
+            members.setdefault(home, set()).update(a.store for a in task.writes)
     refused = {(d.subject, d.other) for d in report.refusals}
     alone = {subject for subject, other in refused if other is None}
     for task in program.tasks:
@@ -32,11 +37,14 @@ def unexplained(report: Explanation) -> Iterator[tuple[str, str]]:
                 # Made by the lowering, where ranges start: nobody else has it.
                 continue
             writer = program.writers[access.store]
-            if home[writer] == home[task.id]:
+            if homes[writer] & homes[task.id]:
                 continue
             read = {a.store for a in task.writes}
             written = {a.store for a in program.tasks[writer].writes}
-            before, after = members[home[writer]], members[home[task.id]]
+            before, after = (
+                set().union(*(members[home] for home in homes[number]))
+                for number in (writer, task.id)
+            )
             if not alone & (read | written) and not any(
                 (subject in before and other in after)
                 or (subject in after and other in before)

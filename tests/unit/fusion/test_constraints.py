@@ -233,7 +233,7 @@ class TestOthers:
         decision = constraints.too_small(last(builder), 72)
         assert not decision.accepted
         assert decision.rule is Rule.TOO_SMALL
-        assert decision.remedy == "Lower the option min_bytes"
+        assert decision.detail == "its arrays have 72 bytes at most"
 
     def test_dependence_asks_in_order(self, builder):
         x = builder.source("x")
