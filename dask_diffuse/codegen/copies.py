@@ -8,67 +8,43 @@ from dask_diffuse.codegen.types import lane_numbers, vector
 
 __all__ = ["call_copy", "copy_functions", "count_function"]
 
-_SIZES = (1, 2, 4, 8, 16)
+_COPY_PARAMS = (
+    *(("i64", "%size"), ("ptr", "%to"), ("ptr", "%from")),
+    *(("i64", "%rows"), ("i64", "%columns")),
+    *(("i64", "%to_row"), ("i64", "%to_column")),
+    *(("i64", "%from_row"), ("i64", "%from_column")),
+)
+
+_SIZES = {1: 1, 2: 1, 4: 4, 8: 4, 16: 1}
+"""How many elements are copied at a time, by their size."""
 
 
 def copy_functions() -> str:
     """Return the functions that copy rectangles of elements."""
-    return "".join([*(_copy(size) for size in _SIZES), _copy_any()])
+    declared = "declare ptr @memcpy(ptr, ptr, i64) #1\n"
+    return "".join([*(_copy_apart(size) for size in _SIZES), _copy(), declared])
 
 
-def _element(size: int) -> str:
-    return "<2 x i64>" if size == 16 else f"i{8 * size}"
-
-
-def _copy(size: int) -> str:
-    """Copy a rectangle of elements of one size; strides are in bytes.
+def _copy_apart(size: int) -> str:
+    """Copy a rectangle of elements that lie apart; strides are in bytes.
 
     Blocks that came over a network lie where the message put them: at any address.
     """
-    text = FunctionText(
-        f"copy{size}",
-        (
-            *(("ptr", "%to"), ("ptr", "%from"), ("i64", "%rows"), ("i64", "%columns")),
-            *(("i64", "%to_row"), ("i64", "%to_column")),
-            *(("i64", "%from_row"), ("i64", "%from_column")),
-        ),
-    )
-    type_ = _element(size)
+    text = FunctionText(f"copy{size}", _COPY_PARAMS[1:])
+    type_ = "<2 x i64>" if size == 16 else f"i{8 * size}"
+    many = _SIZES[size]
+    whole = text.math("and", "%columns", -many)
+    rest = text.math("sub", "%columns", whole)
     with text.loop("%rows") as row:
         source = text.at("i8", "%from", text.math("mul", row.index, "%from_row"))
         target = text.at("i8", "%to", text.math("mul", row.index, "%to_row"))
-        together = text.math(
-            "or",
-            text.math("sub", "%to_column", size),
-            text.math("sub", "%from_column", size),
-        )
-        packed = text.test("eq", together, 0)
-        with text.when(packed):
-            group = max(1, 32 // size)
-            wide = f"<{group * size} x i8>"
-            for start, count, many, element in _whole_and_rest(
-                *(text, group, wide, type_)
-            ):
-                with text.loop(count, many) as column:
-                    place = text.math("add", column.index, start)
-                    offset = text.math("mul", place, size)
-                    value = text.load(element, text.at("i8", source, offset), 1)
-                    text.store(element, value, text.at("i8", target, offset), 1)
-        with text.otherwise(packed):
-            for start, count, many, _ in _whole_and_rest(text, 4, type_, type_):
-                with text.loop(count, many) as column:
-                    place = text.math("add", column.index, start)
-                    _copy_some(text, source, target, place, many, type_)
+        with text.loop(whole, many) as column:
+            _copy_some(text, source, target, column.index, many, type_)
+        if many > 1:
+            with text.loop(rest) as column:
+                place = text.math("add", column.index, whole)
+                _copy_some(text, source, target, place, 1, type_)
     return text.finish()
-
-
-def _whole_and_rest(
-    text: FunctionText, group: int, wide: str, single: str
-) -> tuple[tuple[str, str, int, str], ...]:
-    """Return first element, count, step and type of two loops over a row."""
-    whole = text.math("and", "%columns", -group)
-    rest = text.math("sub", "%columns", whole)
-    return ("0", whole, group, wide), (whole, rest, 1, single)
 
 
 def _copy_some(
@@ -92,21 +68,29 @@ def _copy_some(
         text.store(type_, value, pointer, 1)
 
 
-_COPY_PARAMS = (
-    *(("i64", "%size"), ("ptr", "%to"), ("ptr", "%from")),
-    *(("i64", "%rows"), ("i64", "%columns")),
-    *(("i64", "%to_row"), ("i64", "%to_column")),
-    *(("i64", "%from_row"), ("i64", "%from_column")),
-)
-
-
-def _copy_any() -> str:
+def _copy() -> str:
     """Copy a rectangle of elements of any size."""
     text = FunctionText("copy", _COPY_PARAMS)
-    operands = ", ".join(f"{type_} {name}" for type_, name in _COPY_PARAMS[1:])
-    for size in _SIZES:
-        with text.when(text.test("eq", "%size", size)):
-            text.do(f"call void @copy{size}({operands})")
+    apart = text.math(
+        "or",
+        text.math("sub", "%to_column", "%size"),
+        text.math("sub", "%from_column", "%size"),
+    )
+    side_by_side = text.test("eq", apart, 0)
+    with text.when(side_by_side):
+        length = text.math("mul", "%columns", "%size")
+        with text.loop("%rows") as row:
+            source = text.at("i8", "%from", text.math("mul", row.index, "%from_row"))
+            target = text.at("i8", "%to", text.math("mul", row.index, "%to_row"))
+            text.let(
+                "copied",
+                f"call ptr @memcpy(ptr {target}, ptr {source}, i64 {length})",
+            )
+    with text.otherwise(side_by_side):
+        operands = ", ".join(f"{type_} {name}" for type_, name in _COPY_PARAMS[1:])
+        for size in _SIZES:
+            with text.when(text.test("eq", "%size", size)):
+                text.do(f"call void @copy{size}({operands})")
     return text.finish()
 
 

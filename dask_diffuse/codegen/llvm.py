@@ -42,7 +42,7 @@ class KernelSource:
     functions
         Names of the functions it defines.
     symbols
-        Names of the functions of the math library it calls.
+        Names of the functions of the C library it calls.
     """
 
     label: str
@@ -102,7 +102,7 @@ def render_kernel(
 def render_driver(target: Target) -> KernelSource:
     """Return the module of the driver."""
     text = driver_functions(target.vector_bytes) + "\n" + _attributes(target)
-    return KernelSource("driver", text, ("drive",))
+    return KernelSource("driver", text, ("drive",), ("memcpy",))
 
 
 def compile_source(
