@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -31,6 +31,9 @@ from dask_diffuse.lowering.places import is_block_key, key_name
 from dask_diffuse.lowering.select import SelectingTasks
 
 __all__ = ["Requested", "finish"]
+
+_TASKS_PER_GAIN = 4
+"""A pass takes about a quarter, for each task, of what the scheduler takes for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,37 +131,50 @@ def _is_partial(graph: HighLevelGraph, requested: Requested) -> bool:
     return False
 
 
-def _has_lists_to_fuse(layers: Iterable[Layer]) -> bool:
-    return any(
-        not isinstance(layer, Blockwise) and not _is_at_rest(layer) for layer in layers
-    )
+def _has_lists_to_fuse(layers: Collection[Layer]) -> bool:
+    """Whether a pass over all tasks would gain more than it takes."""
+    chained = 0
+    for layer in layers:
+        if isinstance(layer, Blockwise):
+            continue
+        gain = _gain_of_fusing(layer)
+        if gain is None:
+            return True
+        chained += gain
+    return chained > sum(map(len, layers)) // _TASKS_PER_GAIN
 
 
-def _is_at_rest(layer: Layer) -> bool:
-    """Whether no pass over tasks would gain anything for this list of tasks.
+def _gain_of_fusing(layer: Layer) -> int | None:
+    """Return how many tasks of a list could go, or None if any number may.
 
     The tasks of one layer are alike, so one of them tells.
     """
     if not isinstance(layer, MaterializedLayer) or not len(layer):
-        return False
+        return None
     tasks = layer.mapping
     if isinstance(tasks, SelectingTasks):
         if tasks.inlines:
-            return True
+            return 0
         # Its own form of the task would do as well, but is not to be made now.
         tasks = tasks.original
     task = tasks[next(iter(tasks))]
     if isinstance(task, Task):
-        return task.func is finalize
+        return 0 if task.func is finalize else None
     if isinstance(task, GraphNode):
-        return isinstance(task, DataNode)
+        return 0 if isinstance(task, DataNode) else None
     if type(task) is tuple and task and callable(task[0]):
-        return len(task) == 2 and type(task[1]) is list and _folds(task[1])
-    return not is_block_key(task)
+        if len(task) != 2 or type(task[1]) is not list:
+            return None
+        return 0 if _folds(task[1]) else len(layer)
+    return None if is_block_key(task) else 0
 
 
 def _folds(blocks: list[Any]) -> bool:
-    """Whether a combine step of `dask.array.reductions` sees more than one block."""
+    """Whether a combine step of `dask.array.reductions` sees more than one block.
+
+    If it does not, it could be one task with what makes the block. But that is a small
+    array, and a task saved is all there is to gain.
+    """
     while len(blocks) == 1 and type(blocks[0]) is list:
         blocks = blocks[0]
     return len(blocks) > 1
