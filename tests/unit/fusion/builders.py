@@ -50,7 +50,7 @@ class ProgramBuilder:
 
     def source(self, name: str, chunks: Chunks | None = None, dtype=F8) -> str:
         """A store that nobody writes."""
-        return self.store(name, chunks or self.chunks, dtype)
+        return self.store(name, self.chunks if chunks is None else chunks, dtype)
 
     def add(
         self,
@@ -103,7 +103,7 @@ class ProgramBuilder:
         annotations: Sequence[tuple[str, object]] = (),
     ) -> str:
         """An elementwise task; `compute` takes a builder and a value per source."""
-        chunks = chunks or self.chunks
+        chunks = self.chunks if chunks is None else chunks
         reads, operands = self.reads(sources, axes or {}, chunks)
         builder = FunctionBuilder()
         result = compute(builder, *self._inputs(builder, sources))
@@ -181,7 +181,7 @@ class ProgramBuilder:
         self, name: str, *sources: str, chunks: Chunks | None = None, **keywords
     ) -> str:
         """A task that we cannot look into."""
-        chunks = chunks or self.chunks
+        chunks = self.chunks if chunks is None else chunks
         whole = self.table.replicated
         self.store(name, chunks)
         decision = Decision(Rule.UNKNOWN_FUNCTION, False, name)
