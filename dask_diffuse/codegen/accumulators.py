@@ -319,6 +319,16 @@ def _worst(source: np.dtype, smallest: bool) -> tuple[np.dtype, float | int]:
     return source, int(limits.max if smallest else limits.min)
 
 
+def _cross(v: VectorEmitter, counts: State, totals: State) -> str:
+    """Return the difference of two products, with two roundings of the result."""
+    zero = v.constant("double", 0)
+    product = v.binary("fmul", "double", counts[1], totals[1])
+    opposite = v.binary("fsub", "double", zero, product)
+    error = v.multiply_add("double", counts[1], totals[1], opposite)
+    difference = v.multiply_add("double", counts[0], totals[0], opposite)
+    return v.binary("fsub", "double", difference, error)
+
+
 def _moments(dtypes: tuple[np.dtype, ...], dtype: np.dtype) -> Accumulator:
     def op(v: VectorEmitter, name: str, x: str, y: str) -> str:
         return v.binary(name, "double", x, y)
@@ -333,7 +343,10 @@ def _moments(dtypes: tuple[np.dtype, ...], dtype: np.dtype) -> Accumulator:
         value = v.select(mask, value, zero, "double")
         new_count = op(v, "fadd", count, v.select(mask, one, zero, "double"))
         new_total, new_lost = _add_exactly(v, total, lost, value)
-        distance = op(v, "fsub", op(v, "fmul", new_count, value), new_total)
+        # Exact but for one rounding, however far from zero the values are.
+        opposite = op(v, "fsub", zero, new_total)
+        distance = v.multiply_add("double", new_count, value, opposite)
+        distance = op(v, "fsub", distance, new_lost)
         pairs = op(v, "fmul", new_count, count)
         share = op(v, "fdiv", op(v, "fmul", distance, distance), pairs)
         # The first value deviates from nothing.
@@ -347,12 +360,13 @@ def _moments(dtypes: tuple[np.dtype, ...], dtype: np.dtype) -> Accumulator:
         count = op(v, "fadd", left[0], right[0])
         total, lost = _add_exactly(v, left[1], left[2], right[1])
         lost = op(v, "fadd", lost, right[2])
-        distance = op(
+        distance = _cross(v, (right[0], left[0]), (left[1], right[1]))
+        rest = op(
             v,
             "fsub",
-            op(v, "fmul", right[0], _total(v, left[1], left[2])),
-            op(v, "fmul", left[0], _total(v, right[1], right[2])),
+            *(op(v, "fmul", right[0], left[2]), op(v, "fmul", left[0], right[2])),
         )
+        distance = op(v, "fadd", distance, rest)
         pairs = op(v, "fmul", op(v, "fmul", left[0], right[0]), count)
         share = op(v, "fdiv", op(v, "fmul", distance, distance), pairs)
         several = v.test("fcmp ogt", "double", pairs, zero)

@@ -160,6 +160,12 @@ class VectorEmitter:
         wide = self._type(type_)
         return self._text.let("test", f"{instruction} {wide} {left}, {right}")
 
+    def multiply_add(self, type_: str, x: str, y: str, z: str) -> str:
+        """Write ``x * y + z``, rounded once where the processor can do that."""
+        if self._library.target.fuses:
+            return self.intrinsic("fma", [x, y, z], type_)
+        return self.binary("fadd", type_, self.binary("fmul", type_, x, y), z)
+
     def compare(self, op: str, dtype: np.dtype, left: str, right: str) -> str:
         """Write a comparison that a core op names."""
         return self._compare(op, [left, right], dtype)

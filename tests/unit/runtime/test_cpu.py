@@ -385,7 +385,9 @@ class TestReductions:
             exact = np.var(array.astype(np.longdouble)) * array.size
             assert squares.item() >= 0
             np.testing.assert_allclose(total.item(), array.sum(), rtol=1e-15)
-            np.testing.assert_allclose(squares.item(), float(exact), rtol=1e-6)
+            # Without fused operations the distance from the mean is rounded.
+            precise = 1e-12 if host_target().fuses else 1e-6
+            np.testing.assert_allclose(squares.item(), float(exact), rtol=precise)
         constant = np.full(10_007, 0.1)
         assert compiled([constant], (), constant.shape)[2].item() < 1e-25
 
