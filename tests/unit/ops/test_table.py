@@ -87,7 +87,7 @@ def exp(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "function",
     [exp, print, scipy.special.gamma, np.frompyfunc(exp, 1, 1), [], np.sum, max],
-    ids=repr,
+    ids=["namesake", "print", "gamma", "frompyfunc", "list", "sum", "max"],
 )
 def test_functions_that_mean_none(function: object):
     assert find_op(function) is None  # type: ignore[arg-type]
