@@ -17,7 +17,7 @@ SCALAR = ()
 
 
 class Solver:
-    """Vectors in blocks. Matrix products are opaque, and so is what adds up partials."""
+    """Vectors in blocks. Matrix products are opaque, as is what adds up partials."""
 
     def __init__(self) -> None:
         self.builder = ProgramBuilder(VECTOR)
