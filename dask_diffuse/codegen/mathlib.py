@@ -44,11 +44,10 @@ MATH_FUNCTIONS: dict[str, str] = {
     "hypot": "hypot",
     "power": "pow",
     "fmod": "fmod",
-    "nextafter": "nextafter",
 }
 """The name in C of each op that is a function of the math library."""
 
-_EXACT = frozenset({"fmod", "nextafter"})
+_EXACT = frozenset({"fmod"})
 _SIZES = {"float": 4, "double": 8}
 
 

@@ -203,11 +203,35 @@ class VectorEmitter:
             return self._text.let(
                 "signbit", f"icmp slt {integer} {bits}, zeroinitializer"
             )
+        if op == "nextafter":
+            return self._next_after(args[0], args[1], type_)
         if op == "fmod":
             return call_fmod(self._text, self._library, args, self._lanes, type_)
         if op in MATH_FUNCTIONS:
             return self._library.call(self._text, op, args, self._lanes, type_)
         return None
+
+    def _next_after(self, x: str, y: str, type_: str) -> str:
+        """Write C's ``nextafter``: floats in order are integers in order."""
+        wide, integer = self._type(type_), f"i{_BITS[type_]}"
+        words = self._type(integer)
+        zero = splat(self._lanes, type_, 0)
+        bits = self._text.let("bits", f"bitcast {wide} {x} to {words}")
+        rises = self.test("fcmp olt", type_, x, y)
+        is_positive = self.test("fcmp ogt", type_, x, zero)
+        nearer = self.binary("xor", "i1", rises, is_positive)
+        one, minus_one = (splat(self._lanes, integer, n) for n in (1, -1))
+        step = self.select(nearer, minus_one, one, integer)
+        moved = self.binary("add", integer, bits, step)
+        result = self._text.let("moved", f"bitcast {words} {moved} to {wide}")
+        # From zero, one step is the smallest number, on the side of y.
+        least = self._text.let("least", f"bitcast {words} {one} to {wide}")
+        least = self.intrinsic("copysign", [least, y], type_)
+        is_zero = self.test("fcmp oeq", type_, x, zero)
+        result = self.select(is_zero, least, result, type_)
+        result = self.select(self.test("fcmp oeq", type_, x, y), y, result, type_)
+        is_nan = self.test("fcmp uno", type_, x, y)
+        return self.select(is_nan, self.binary("fadd", type_, x, y), result, type_)
 
     def _integer(self, op: str, args: list[str], dtype: np.dtype) -> str | None:
         type_ = element(dtype)

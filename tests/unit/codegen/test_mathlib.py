@@ -113,11 +113,11 @@ def assert_within(result: np.ndarray, expected: np.ndarray, ulp: float) -> None:
     assert apart.max(initial=0) <= ulp
 
 
-OPS_OF_MATH = sorted(MATH_FUNCTIONS)
+OPS_OF_MATH = sorted({*MATH_FUNCTIONS, "nextafter"})
 
 
 def test_every_core_op_of_the_library_has_a_function():
-    exact = {"fmod", "nextafter"}
+    exact = {"fmod"}
     libm = {name for name, op in OPS.items() if op.ulp and "f" in op.core}
     assert libm | exact == set(MATH_FUNCTIONS)
     for name in MATH_FUNCTIONS.values():
@@ -151,7 +151,7 @@ def test_special_and_random_values(op, dtype, name):
         assert_within(result, reference(op, *arrays), ulp)
 
 
-@pytest.mark.parametrize("op", OPS_OF_MATH)
+@pytest.mark.parametrize("op", sorted(MATH_FUNCTIONS))
 def test_scalar_library(op):
     special = special_values(DTYPES[0])
     arrays = [special] * OPS[op].arity
