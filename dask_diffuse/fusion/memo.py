@@ -23,7 +23,7 @@ from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import Access, Elementwise, IndexTask, Privilege, Reduction
 from dask_diffuse.options import Options
 
-__all__ = ["Memo", "canonical_form"]
+__all__ = ["Form", "Memo", "canonical_form"]
 
 _MAX_TASKS = 20_000
 """Forms of as many tasks are remembered, in one program or in many."""
@@ -31,7 +31,31 @@ _MAX_TASKS = 20_000
 T = TypeVar("T")
 
 
-def canonical_form(program: Program, options: Options) -> Hashable | None:
+class Form:
+    """A canonical form, which is hashed once however large it is.
+
+    Parameters
+    ----------
+    content
+        Equal forms have equal contents.
+    """
+
+    __slots__ = ("_hash", "content")
+
+    def __init__(self, content: Hashable) -> None:
+        self.content = content
+        self._hash = hash(content)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Form):
+            return NotImplemented
+        return self._hash == other._hash and self.content == other.content
+
+
+def canonical_form(program: Program, options: Options) -> Form | None:
     """Return what the plan of a program depends on.
 
     Equal forms have equal plans, up to names. None for a program whose annotations
@@ -40,16 +64,11 @@ def canonical_form(program: Program, options: Options) -> Hashable | None:
     numbering = _Numbering(program, options.min_bytes)
     try:
         tasks = tuple([numbering.task(task) for task in program.tasks])
-        form = (
-            tasks,
-            numbering.known(program.requested),
-            options.max_group_values,
-            options.max_group_arrays,
-        )
-        hash(form)
+        requested = numbering.known(program.requested)
+        limits = options.max_group_values, options.max_group_arrays
+        return Form((tasks, requested, limits))
     except TypeError:
         return None
-    return form
 
 
 class _Numbering:
@@ -123,7 +142,8 @@ class Memo(Generic[T]):
 
     def __init__(self, max_tasks: int = _MAX_TASKS) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        # With the form itself, which is found again without a comparison.
+        self._found: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._max_tasks = max_tasks
         self._num_tasks = 0
 
@@ -136,18 +156,19 @@ class Memo(Generic[T]):
             entry = self._found.get(form)
             if entry is None:
                 return None
-            self._found.move_to_end(form)
-            return entry[0]
+            known, found, _ = entry
+            self._found.move_to_end(known)
+            return found
 
     def put(self, form: Hashable, found: T, num_tasks: int) -> None:
         """Remember what was found for a form of some tasks."""
         with self._lock:
             if form in self._found or num_tasks > self._max_tasks:
                 return
-            self._found[form] = found, num_tasks
+            self._found[form] = form, found, num_tasks
             self._num_tasks += num_tasks
             while self._num_tasks > self._max_tasks:
-                _, (_, dropped) = self._found.popitem(last=False)
+                _, (_, _, dropped) = self._found.popitem(last=False)
                 self._num_tasks -= dropped
 
     def clear(self) -> None:
