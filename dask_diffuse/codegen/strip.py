@@ -8,7 +8,8 @@ is at the pointer plus ``i & mask`` elements. A mask of -1 walks along the run, 
 around a ring (the accumulators of a reduction along the run).
 
 Vectors are loaded and stored whole, so operands have room for a whole number of
-vectors; lanes past `n` count for no reduction.
+vectors. `n` is a multiple of their length, or less than that: then the lanes past it
+count for no reduction.
 """
 
 from __future__ import annotations
@@ -143,9 +144,10 @@ class StripWriter:
         for entry in range(num_entries):
             bases.append(text.load("ptr", text.at("i64", "%operands", 2 * entry)))
             masks.append(text.word("%operands", 2 * entry + 1))
+        # One for all vectors, since there is but one that may not be whole.
+        mask = self.lane_mask(text, "0") if layout.accumulators else ""
         with text.loop("%n", layout.lanes) as loop:
-            body = _StripBody(self, text, loop.index, bases, masks)
-            body.write()
+            _StripBody(self, text, loop.index, bases, masks).write(mask)
         return text.finish()
 
     def emitter(self, text: FunctionText) -> VectorEmitter:
@@ -374,11 +376,16 @@ class _StripBody:
         self._values: dict[int, Parts] = {}
         self._outputs: dict[int, list[int]] = {}
 
-    def write(self) -> None:
+    def write(self, mask: str) -> None:
         """Write all instructions, and what the statements make of their values.
 
         Operands are loaded where they are first used, and results stored as soon as
         they are known, so that few values live at a time.
+
+        Parameters
+        ----------
+        mask
+            Which lanes count for reductions.
         """
         layout, kernel = self._layout, self._kernel
         first_output = len(layout.inputs) + len(layout.ramps)
@@ -400,8 +407,6 @@ class _StripBody:
                 self._value(position)
                 self._store(position)
         accumulates = [s for s in kernel.statements if isinstance(s, Accumulate)]
-        if accumulates:
-            mask = self._writer.lane_mask(self._text, self._index)
         for statement, reduction in zip(accumulates, layout.accumulators, strict=True):
             self._accumulate(statement, reduction, number, mask)
             number += len(reduction.planes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -215,7 +215,7 @@ def kernel_counts() -> dict[str, float]:
         disk, and ``in_memory`` is how many there are now.
     """
     with _lock:
-        counts: dict[str, float] = {name: _counts[name] for name in _COUNTS}
+        counts = dict(_counts)
         counts["in_memory"] = sum(e.compiled is not None for e in _entries.values())
     return counts
 
@@ -224,7 +224,7 @@ def forget_kernels() -> None:
     """Forget all kernels and counts, as in a new process."""
     with _lock:
         _entries.clear()
-        _counts.clear()
+        _counts.update(dict.fromkeys(_COUNTS, 0))
 
 
 class _Entry:
@@ -239,7 +239,7 @@ class _Entry:
 
 _COUNTS = ("compiled", "memory_hits", "disk_hits", "failed", "compile_seconds")
 _lock = threading.Lock()
-_counts: Counter[str] = Counter()
+_counts: dict[str, float] = dict.fromkeys(_COUNTS, 0)
 _entries: OrderedDict[tuple[str, bool], _Entry] = OrderedDict()
 
 
@@ -257,7 +257,7 @@ if hasattr(os, "register_at_fork"):
 
 def _count(name: str, number: float = 1) -> None:
     with _lock:
-        _counts[name] += number  # type: ignore[assignment]
+        _counts[name] += number
 
 
 def _build(kernel: Kernel, options: Options) -> CompiledKernel:

@@ -32,6 +32,8 @@ _LONG_ROW = 1 << 22
 """Most columns of a tile of which nothing is packed."""
 _ACCUMULATED_ROW = 1 << 10
 """Most columns of a row of accumulators that is worked on in place."""
+_RING = 4
+"""Vectors of a ring of accumulators: as many as it takes until one is stored."""
 _FEW_COLUMNS = 32
 """Up to this many columns to reduce, it is better to reduce the rows instead."""
 
@@ -235,7 +237,7 @@ def _collapsed(
             reduction.strides.insert(0, 0 if gone else step)
             step *= 1 if gone else length
         reduction.total = step
-    return Walk(order, lengths, operands, reduced, ring=8 * layout.lanes)
+    return Walk(order, lengths, operands, reduced, ring=_RING * layout.lanes)
 
 
 def _are_one(
