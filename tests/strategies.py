@@ -184,7 +184,8 @@ class Program:
             finite = magnitude[np.isfinite(magnitude)]
             largest = max(largest, float(finite.max(initial=0.0)))
         epsilon = max(float(np.finfo(dtype).eps) for dtype in floats)
-        return Tolerance(rtol=2e4, atol=2e4 * largest, epsilon=epsilon)
+        atol = 2e4 * min(largest, 1e300)
+        return Tolerance(rtol=2e4, atol=atol, epsilon=epsilon)
 
 
 def _ufuncs(*, exact: bool) -> dict[int, list[np.ufunc]]:
