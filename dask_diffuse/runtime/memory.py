@@ -13,13 +13,29 @@ LINE = 64
 """Bytes of a line of the cache."""
 
 _SMALLEST = 1 << 15
-_DATA = 40
-"""Where the C struct of the array interface protocol has its pointer to the data."""
+
+
+class _ArrayInterface(ctypes.Structure):
+    """The C struct of the array interface protocol, up to the pointer to the data."""
+
+    _fields_ = (
+        ("two", ctypes.c_int),
+        ("num_dims", ctypes.c_int),
+        ("kind", ctypes.c_char),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("data", ctypes.c_size_t),
+    )
+
+
+_DATA = _ArrayInterface.data.offset
 
 _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-_word_at = ctypes.c_uint64.from_address
+_word_at = ctypes.c_size_t.from_address
 
 
 def address_of(array: np.ndarray) -> int:
@@ -27,8 +43,10 @@ def address_of(array: np.ndarray) -> int:
 
     The same as ``array.ctypes.data``, in half the time: that of small blocks counts.
     """
-    pointer = _get_pointer(array.__array_struct__, None)
-    return _word_at(pointer + _DATA).value
+    # The struct lives as long as its owner does.
+    owner = array.__array_struct__
+    address: int = _word_at(_get_pointer(owner, None) + _DATA).value
+    return address
 
 
 def aligned_address(memory: np.ndarray) -> int:
@@ -39,7 +57,7 @@ def aligned_address(memory: np.ndarray) -> int:
 class ThreadMemory(threading.local):
     """What a thread needs for a call of a kernel, warm in its cache.
 
-    Parameters
+    Attributes
     ----------
     size
         Bytes of scratch memory.
