@@ -116,7 +116,6 @@ class TestReading:
             assert is_enabled()
         assert is_disabled()
 
-
     def test_switched_off_on_the_client_is_off_on_the_scheduler(self, monkeypatch):
         hook = Optimizer()
         monkeypatch.setenv("DIFFUSE_DISABLE", "1")
