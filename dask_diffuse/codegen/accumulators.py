@@ -134,8 +134,7 @@ def _sum(source: np.dtype, dtype: np.dtype) -> Accumulator:
     def merge(v: VectorEmitter, left: State, right: State) -> State:
         result: State = ()
         for i in range(0, 2 * count, 2):
-            total, lost = _add_exactly(v, left[i], left[i + 1], right[i])
-            result += total, v.binary("fadd", "double", lost, right[i + 1])
+            result += _add_exactly(v, left[i], left[i + 1], right[i], right[i + 1])
         return result
 
     def finish(v: VectorEmitter, state: State) -> list[Parts]:
@@ -147,8 +146,20 @@ def _sum(source: np.dtype, dtype: np.dtype) -> Accumulator:
     return Accumulator(planes, update, merge, finish, (dtype,))
 
 
-def _add_exactly(v: VectorEmitter, total: str, lost: str, value: str) -> State:
-    """Add a value to a sum, and what rounding loses to what was lost (Knuth)."""
+def _add_exactly(
+    v: VectorEmitter, total: str, lost: str, value: str, more_lost: str | None = None
+) -> State:
+    """Add a value to a sum, and what rounding loses to what was lost (Knuth).
+
+    Parameters
+    ----------
+    v
+        Writes the code.
+    total, lost
+        The sum so far.
+    value, more_lost
+        What is added, which may be such a sum itself.
+    """
 
     def op(name: str, x: str, y: str) -> str:
         return v.binary(name, "double", x, y)
@@ -160,6 +171,9 @@ def _add_exactly(v: VectorEmitter, total: str, lost: str, value: str) -> State:
         op("fsub", total, op("fsub", result, added)),
         op("fsub", value, added),
     )
+    if more_lost is not None:
+        # Apart from `lost`, so that the next addition need not wait for both.
+        error = op("fadd", error, more_lost)
     return result, op("fadd", lost, error)
 
 
@@ -358,8 +372,7 @@ def _moments(dtypes: tuple[np.dtype, ...], dtype: np.dtype) -> Accumulator:
     def merge(v: VectorEmitter, left: State, right: State) -> State:
         zero = v.constant("double", 0)
         count = op(v, "fadd", left[0], right[0])
-        total, lost = _add_exactly(v, left[1], left[2], right[1])
-        lost = op(v, "fadd", lost, right[2])
+        total, lost = _add_exactly(v, left[1], left[2], right[1], right[2])
         distance = _cross(v, (right[0], left[0]), (left[1], right[1]))
         rest = op(
             v,
