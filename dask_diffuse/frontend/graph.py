@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 import numpy as np
@@ -13,6 +14,7 @@ from dask_diffuse.frontend.blockwise import BlockwiseImporter, Imported, layer_r
 from dask_diffuse.frontend.chunks import Blocks, annotated_blocks, normalize_chunks
 from dask_diffuse.frontend.creation import import_range, is_range
 from dask_diffuse.frontend.sources import (
+    count_reads,
     describe_tasks,
     first_task,
     is_source,
@@ -226,11 +228,26 @@ class _Importer:
                 id=len(self._tasks),
                 launch=(),
                 accesses=tuple(accesses),
-                body=Opaque(decision),
+                body=Opaque(decision, self._read_partly(name, layer)),
                 origin=origin,
                 annotations=_annotations(layer),
             )
         )
+
+    def _read_partly(self, name: str, layer: Layer) -> tuple[str, ...]:
+        """Return the names of which a layer reads some blocks only, as slices do."""
+        most = count_reads(layer)
+        if most is None:
+            return ()
+        return tuple(
+            read for read in self._reads[name] if most < (self._num_blocks(read) or 0)
+        )
+
+    def _num_blocks(self, store: str) -> int | None:
+        blocks = self._blocks.get(store)
+        if blocks is None or blocks.chunks is None:
+            return None
+        return math.prod(map(len, blocks.chunks))
 
 
 def _reads_blocks(layer: Layer) -> bool:

@@ -19,6 +19,7 @@ from dask_diffuse.dask_api import (
 )
 
 __all__ = [
+    "count_reads",
     "describe_tasks",
     "first_task",
     "is_source",
@@ -54,6 +55,27 @@ def single_task_reads(task: Any) -> list[str] | None:
         if leaf is not None:
             return [key_name(leaf)]
     return list(dict.fromkeys(map(key_name, sorted(task.dependencies, key=str))))
+
+
+def count_reads(layer: Layer) -> int | None:
+    """Return how many blocks a list of tasks reads at most, going by its first task.
+
+    None if that cannot be told. Slices read as many as they have; what combines blocks
+    reads all of them.
+    """
+    found = first_task(layer)
+    if found is None or not isinstance(layer, MaterializedLayer):
+        return None
+    _, task = found
+    if isinstance(task, Task) and task.func is finalize:
+        return None
+    if isinstance(task, Alias):
+        num_reads = 1
+    elif isinstance(task, GraphNode):
+        num_reads = len(task.dependencies)
+    else:
+        num_reads = sum(1 for _ in _keys(task))
+    return num_reads * len(layer.mapping)
 
 
 def _first_leaf(nested: Any) -> Key | None:

@@ -219,20 +219,23 @@ def convexity(
 
 
 def cost(task: IndexTask, reader: IndexTask | None, *, pays: bool) -> Decision:
-    """Leave to NumPy what a kernel would not do faster; repeat what is cheap.
+    """Leave to NumPy what a kernel would not do faster; run no more than is needed.
 
     Parameters
     ----------
     task
-        The only task of a group; or one that is repeated in the group of a reader.
+        The only task of a group; or one that could be in the group of another.
     reader
-        The reader, if there is one.
+        The other, if there is one: it repeats the task if that pays, and keeps apart if
+        not all blocks of both are needed.
     pays
         The answer.
     """
     subject = task_name(task)
     if reader is not None:
-        detail = "computed again, which is cheaper than to keep it"
+        detail = "not all blocks of both are needed"
+        if pays:
+            detail = "computed again, which is cheaper than to keep it"
         return Decision(Rule.COST, pays, subject, task_name(reader), detail)
     detail = "" if pays else "one pass over memory either way"
     return Decision(Rule.COST, pays, subject, None, detail)

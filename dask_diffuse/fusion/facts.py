@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dask_diffuse.fusion import constraints
 from dask_diffuse.fusion.cost import is_cheap_constant, num_bytes, num_values
+from dask_diffuse.fusion.demand import find_demand
 from dask_diffuse.ir.decision import Decision, Rule
 from dask_diffuse.ir.program import Program
 from dask_diffuse.ir.task import IndexTask, Opaque
@@ -146,6 +147,8 @@ class Facts:
         counts as one.
     values
         For each fusible task, how many values it computes, with those of its constants.
+    demand
+        For each task, a number that says at which points it is run.
     refusals
         Tasks that have kernels and still may not be in a group.
     """
@@ -160,6 +163,7 @@ class Facts:
     reads: dict[int, list[Read]]
     stores: dict[int, tuple[str, int]]
     values: dict[int, int]
+    demand: dict[int, int]
     refusals: tuple[Finding, ...]
 
     @cached_property
@@ -223,6 +227,7 @@ def find_facts(program: Program, options: Options) -> Facts:
         {},
         {},
         {},
+        find_demand(program, live),
         tuple(refusals.values()),
     )
     for number in facts.order:
@@ -263,6 +268,8 @@ def _add_reads(facts: Facts, task: IndexTask) -> None:
                 program.tasks[writer], task, position
             )
             rule = None if refusal is None else refusal.rule
+            if rule is None and facts.demand[writer] != facts.demand[task.id]:
+                rule = Rule.COST
             dependences.append(Dependence(writer, task.id, position, rule))
 
 

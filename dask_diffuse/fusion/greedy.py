@@ -90,6 +90,7 @@ class _Prefix:
             return False
         return (
             constraints.same_domain(facts.program.tasks[self._tasks[0]], added)
+            and facts.demand[self._tasks[0]] == facts.demand[task]
             and not any(
                 dependence.refusal and dependence.writer in self._members
                 for dependence in facts.dependences[task]

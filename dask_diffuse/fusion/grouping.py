@@ -234,6 +234,8 @@ class _Grouping:
             return Rule.LAUNCH_DOMAIN
         if self._quotient.has_barrier(first, second):
             return Rule.TRUE_DEPENDENCE
+        if self._facts.demand[first] != self._facts.demand[second]:
+            return Rule.COST
         if self._conflict(first, second) is not None:
             return Rule.ANNOTATIONS
         mine, others = self._footprint[first], self._footprint[second]
@@ -282,6 +284,8 @@ class _Grouping:
             case Rule.CONVEXITY:
                 between = self._quotient.path_between(first, second)
                 yield Finding(Rule.CONVEXITY, False, one, other, between=between)
+            case Rule.COST:
+                yield Finding(Rule.COST, False, one, other)
             case Rule.ANNOTATIONS:
                 one, other = self._conflict(first, second) or (one, other)
                 yield Finding(Rule.ANNOTATIONS, False, one, other)

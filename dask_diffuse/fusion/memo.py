@@ -20,7 +20,14 @@ from typing import Generic, TypeVar
 
 from dask_diffuse.fusion.cost import is_small
 from dask_diffuse.ir.program import Program
-from dask_diffuse.ir.task import Access, Elementwise, IndexTask, Privilege, Reduction
+from dask_diffuse.ir.task import (
+    Access,
+    Elementwise,
+    IndexTask,
+    Opaque,
+    Privilege,
+    Reduction,
+)
 from dask_diffuse.options import Options
 
 __all__ = ["Form", "Memo", "canonical_form"]
@@ -116,9 +123,9 @@ def _body_form(task: IndexTask) -> Hashable:
             return function, operands
         case Reduction() as body:
             return body.function, body.operands, body.axes, body.statistics
-        case _:
-            # What an opaque task does is not looked at.
-            return None
+        case Opaque(partly=partly):
+            # What it does is not looked at, but for the blocks that it needs.
+            return tuple([access.store in partly for access in task.reads])
 
 
 def _frozen(value: object) -> Hashable:

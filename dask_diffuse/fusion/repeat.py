@@ -159,7 +159,7 @@ class _Repeating:
         members = self.members[number]
         joint = members | needed
         if any(
-            dependence.refusal and dependence.writer in joint
+            dependence.refusal not in (None, Rule.COST) and dependence.writer in joint
             for member in joint
             for dependence in facts.dependences[member]
         ):

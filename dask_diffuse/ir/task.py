@@ -143,9 +143,12 @@ class Opaque:
     ----------
     decision
         Why it could not be expressed.
+    partly
+        Names of the stores that it reads some blocks of, and not all.
     """
 
     decision: Decision
+    partly: tuple[str, ...] = ()
 
 
 Body = Elementwise | Reduction | Opaque

@@ -183,15 +183,20 @@ def _body_to_dict(body: Body) -> JSON:
                 "partial": body.partial.value,
                 "partial_dtype": body.partial_dtype.str,
             }
-        case Opaque(decision):
-            return {"kind": "opaque", "decision": _decision_to_dict(decision)}
+        case Opaque(decision, partly):
+            return {
+                "kind": "opaque",
+                "decision": _decision_to_dict(decision),
+                "partly": list(partly),
+            }
         case _:
             assert_never(body)
 
 
 def _body_from_dict(saved: JSON) -> Body:
     if saved["kind"] == "opaque":
-        return Opaque(_decision_from_dict(saved["decision"]))
+        decision = _decision_from_dict(saved["decision"])
+        return Opaque(decision, tuple(saved["partly"]))
     function = _function_from_dict(saved["function"])
     operands = tuple(tuple(axes) for axes in saved["operands"])
     if saved["kind"] == "elementwise":

@@ -17,7 +17,8 @@ GRIDS = (
 )
 KINDS = (
     *("unary", "unary", "binary", "binary", "binary", "literal"),
-    *("reduce", "opaque", "opaque-same", "constant", "row", "transposed", "moments"),
+    *("reduce", "opaque", "opaque-same", "slice", "constant", "row"),
+    *("transposed", "moments"),
 )
 ANNOTATIONS = (
     (),
@@ -73,6 +74,8 @@ def programs(draw, max_tasks: int = 14) -> Program:
             case "opaque":
                 sources = {one, *draw(st.lists(st.sampled_from(full + partial)))}
                 full.append(builder.opaque(name, *sorted(sources)))
+            case "slice":
+                full.append(builder.opaque(name, one, partly=[one]))
             case "opaque-same":
                 full.append(builder.opaque(name, one))
             case "constant":

@@ -178,9 +178,14 @@ class ProgramBuilder:
         return name
 
     def opaque(
-        self, name: str, *sources: str, chunks: Chunks | None = None, **keywords
+        self,
+        name: str,
+        *sources: str,
+        chunks: Chunks | None = None,
+        partly: Sequence[str] = (),
+        **keywords,
     ) -> str:
-        """A task that we cannot look into."""
+        """A task that we cannot look into; of some sources it needs some blocks."""
         chunks = self.chunks if chunks is None else chunks
         whole = self.table.replicated
         self.store(name, chunks)
@@ -191,7 +196,7 @@ class ProgramBuilder:
                 *(Access(source, whole, Privilege.READ) for source in sources),
                 Access(name, whole, Privilege.WRITE),
             ],
-            Opaque(decision),
+            Opaque(decision, tuple(partly)),
             name,
             **keywords,
         )
