@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ from dask_diffuse.options import Options
 __all__ = ["LoweredGraph", "lower"]
 
 logger = logging.getLogger(__name__)
+
+_HEAVY_REST = 4 << 20
+"""Bytes of a tuple that take longer to move, or to keep, than a task takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,8 @@ def lower(
     and small, these steps run the kernel themselves.
 
     If it makes several, a carrier returns tuples. Fused readers and lists of tasks
-    take their blocks from them; for others, and for requested blocks, a layer with the
-    old name does::
+    take their blocks from them; for others, for requested blocks, and where that would
+    keep much else alive, a layer with the old name does::
 
         add-1, mul-2 (reads add-1)     ->     add-mul-3, add-1 = add-mul-3[0], ...
 
@@ -120,6 +124,7 @@ class _Assembly:
         self._places = {
             store: place for group in lowered for store, place in group.places.items()
         }
+        self._apart = frozenset(self._worth_a_task(lowered))
         self._inlined: dict[str, LoweredGroup] = {}
         self._tasks_of: dict[str, list[IndexTask]] = {}
         for task in program.tasks:
@@ -153,6 +158,32 @@ class _Assembly:
             if may_inline(group, layer, self._program):
                 inlined[name] = group
         return inlined
+
+    def _worth_a_task(self, groups: list[LoweredGroup]) -> Iterator[str]:
+        """Yield the stores whose blocks get tasks of their own beside the carrier.
+
+        Who reads a block out of a tuple keeps the whole tuple alive, and moves all of
+        it to another worker. If the rest of it is heavy, a task costs less.
+        """
+        for group in groups:
+            nbytes = {
+                store: self._block_bytes(store, place)
+                for store, place in group.places.items()
+                if place.item is not None
+            }
+            total = sum(nbytes.values())
+            for store, own in nbytes.items():
+                if total - own >= _HEAVY_REST:
+                    yield store
+
+    def _block_bytes(self, name: str, place: Place) -> float:
+        """Return the bytes of a block, on average; 0 if that is not known."""
+        store = self._program.stores[name]
+        if store.dtype is None or None in store.shape:
+            return 0
+        lengths = [length for length in store.shape if length is not None]
+        nbytes = math.prod(lengths) * store.dtype.itemsize
+        return nbytes / max(math.prod(place.numblocks), 1)
 
     def _provider(self, name: str) -> str:
         """Return the layer of the new graph whose keys have this name."""
@@ -208,7 +239,12 @@ class _Assembly:
                 group = self._inlined[store]
                 inlined[store] = group.layer
                 needed |= self._fused_layer(group)[1]
-            elif place is not None and place.item is not None and is_list:
+            elif (
+                place is not None
+                and place.item is not None
+                and is_list
+                and store not in self._apart
+            ):
                 carried[store] = place
                 needed.add(place.name)
             else:
