@@ -13,6 +13,7 @@ from dask_diffuse.fusion.memo import canonical_form
 from dask_diffuse.fusion.plan import FusionPlan
 from dask_diffuse.fusion.verify import verify_plan
 from dask_diffuse.ir.program import Program
+from dask_diffuse.ir.task import Opaque
 from dask_diffuse.ir.verify import verify_program
 from dask_diffuse.options import Options
 from tests.property.fusion_programs import programs
@@ -49,6 +50,11 @@ def renamed(program: Program) -> Program:
                     for access in task.accesses
                 ),
                 scalars=tuple(scalar + 1 for scalar in task.scalars),
+                body=dataclasses.replace(
+                    task.body, partly=tuple(map(name, task.body.partly))
+                )
+                if isinstance(task.body, Opaque)
+                else task.body,
             )
             for task in program.tasks
         ),
