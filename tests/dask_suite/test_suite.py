@@ -69,11 +69,11 @@ class TestCompare:
 def test_a_part_of_dask_array(tmp_path: Path):
     fused = check_suite(
         ["dask.array.tests.test_ufunc", "dask.array.tests.test_map_blocks"],
-        [],
+        ["-k", "binary or where or out or clip"],
         tmp_path,
     )
-    assert fused["counts"]["groups"] > 50
-    assert fused["counts"]["calls"] > 100
+    assert fused["counts"]["groups"] > 20
+    assert fused["counts"]["calls"] > 500
     assert not fused["counts"]["failed"]
 
 
@@ -83,7 +83,7 @@ def test_a_part_of_dask_array(tmp_path: Path):
     "modules",
     [
         ["dask.array"],
-        ["xarray.tests.test_dask", "xarray.tests.test_distributed"],
+        ["xarray.tests.test_dask", "xarray.tests.test_duck_array_ops"],
     ],
     ids=["dask", "xarray"],
 )
