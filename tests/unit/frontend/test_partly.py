@@ -33,7 +33,7 @@ SOME = {
     "one block": lambda a: a[:10, :10],
     "a row of blocks": lambda a: a[:3],
     "one element": lambda a: a[5, 7],
-    "all but one block": lambda a: a[:, :30],
+    "all but a column of blocks": lambda a: a[:, :30],
     "blocks": lambda a: a.blocks[1:3],
 }
 ALL = {
@@ -73,3 +73,11 @@ def test_some(x, case):
 def test_all(x, case):
     source = x + 1
     assert not is_partly_read(ALL[case](source), source)
+
+
+def test_nearly_all():
+    # What a difference along an axis of single steps reads.
+    source = da.from_array(np.zeros((80, 40)), chunks=(1, 40)) + 1
+    assert not is_partly_read(source[1:], source)
+    assert not is_partly_read(source[:-1], source)
+    assert is_partly_read(source[40:], source)
