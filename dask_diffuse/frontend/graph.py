@@ -239,8 +239,11 @@ class _Importer:
         most = count_reads(layer)
         if most is None:
             return ()
+        # A difference along an axis of single steps leaves out one block of many.
         return tuple(
-            read for read in self._reads[name] if most < (self._num_blocks(read) or 0)
+            read
+            for read in self._reads[name]
+            if most < 0.9 * (self._num_blocks(read) or 0)
         )
 
     def _num_blocks(self, store: str) -> int | None:
