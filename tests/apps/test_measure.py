@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,7 +146,15 @@ class TestMemory:
             memory.read_peak()
 
 
+# A client that finds nobody leaves sockets behind, which Python tells of later on.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestClusters:
+    @pytest.fixture(autouse=True)
+    def _collect(self) -> Iterator[None]:
+        yield
+        gc.collect()
+
     @pytest.mark.parametrize(
         ("cluster", "workers", "words"),
         [

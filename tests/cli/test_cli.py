@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -142,6 +143,9 @@ class TestRun:
             assert name in result.stdout
 
 
+# A client that finds nobody leaves sockets behind, which Python tells of later on.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -176,6 +180,7 @@ class TestBadInput:
         assert result.exit_code == 2
         assert "no scheduler answered within 1 s" in result.stderr
         assert "dask scheduler" in result.stderr
+        gc.collect()
 
     @pytest.mark.usefixtures("_here")
     def test_a_missing_package(self, monkeypatch: pytest.MonkeyPatch):
