@@ -116,7 +116,7 @@ def open_place(cluster: str, workers: int | None = None) -> Iterator[Place]:
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address=":0",
             ) as local,
             distributed.Client(local) as client,
         ):

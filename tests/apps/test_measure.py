@@ -203,7 +203,7 @@ class TestProcesses:
         import distributed
 
         with distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
+            n_workers=1, threads_per_worker=1, dashboard_address=":0"
         ) as cluster:
             measured = module.measure_apart(
                 replace(RUN, cluster=cluster.scheduler_address)
@@ -216,7 +216,7 @@ class TestProcesses:
         import distributed
 
         with (
-            distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+            distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
             pytest.raises(ClusterError, match="it has no workers"),
             open_place(cluster.scheduler_address),
         ):

@@ -226,7 +226,7 @@ class TestInfo:
         import distributed
 
         with distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
+            n_workers=1, threads_per_worker=1, dashboard_address=":0"
         ) as cluster:
             result = run("info", "--cluster", cluster.scheduler_address)
         assert result.exit_code == 0, result.output
