@@ -10,9 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 
-def test_table(tmp_path: Path):
+def test_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import table
 
+    # Where the terminal is narrow, names are broken into lines.
+    monkeypatch.setenv("COLUMNS", "160")
     file = tmp_path / "table.json"
     arguments = ["--tiny", "--repeat", "1", "--only", "chain", "--json", str(file)]
     result = CliRunner().invoke(table.main, arguments, catch_exceptions=False)
