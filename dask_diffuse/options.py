@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from dask_diffuse.errors import OptionError, UnknownOptionError
 
 __all__ = ["DEBUG_TOPICS", "Options"]
 
-_BACKENDS = ("auto", "cpu", "cuda", "interpreter")
+_BACKENDS = ("auto", "cpu", "interpreter")
 
 DEBUG_TOPICS = {
     "optimizer": 1,
@@ -40,7 +41,7 @@ class Options:
     Parameters
     ----------
     backend
-        ``"auto"`` looks at the blocks, ``"cpu"`` and ``"cuda"`` insist,
+        ``"auto"`` and ``"cpu"`` run compiled kernels, on the CPU in this version;
         ``"interpreter"`` runs the original functions inside each fused task.
     exact_math
         Call the scalar math library of C instead of the vector one. Slower; math
@@ -89,10 +90,17 @@ class Options:
     silence: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("debug_topics", "silence"):
+            # A list, as YAML has it, would not be hashable.
+            if isinstance(names := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(names))
+        for name in ("cache_dir", "dump"):
+            if isinstance(folder := getattr(self, name), os.PathLike):
+                object.__setattr__(self, name, os.fspath(folder))
         for name, (is_allowed, allowed) in _ALLOWED.items():
             value = getattr(self, name)
             if not is_allowed(value):
-                raise OptionError(name, value, allowed, _guess(value, _BACKENDS))
+                raise OptionError(name, value, allowed, _remedy(name, value))
 
     def replace(self, **changes: Any) -> Options:
         """Return these options with some of them changed.
@@ -167,10 +175,18 @@ _ALLOWED: dict[str, tuple[Callable[[object], bool], str]] = {
     "strict": _BOOL,
     "verify": _BOOL,
     "debug": (_is_level, "an integer from 0 to 5"),
-    "debug_topics": (_is_topics, f"names among {', '.join(DEBUG_TOPICS)}"),
+    "debug_topics": (_is_topics, f"a list of names among {', '.join(DEBUG_TOPICS)}"),
     "dump": _FOLDER,
     "silence": _NAMES,
 }
+
+
+def _remedy(name: str, value: object) -> str:
+    if name != "backend":
+        return ""
+    if isinstance(value, str) and value in ("cuda", "gpu"):
+        return "This version has no kernels for GPUs."
+    return _guess(value, _BACKENDS)
 
 
 def _guess(value: object, known: Iterable[str]) -> str:

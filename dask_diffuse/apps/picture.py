@@ -60,6 +60,6 @@ def check_picture(path: Path) -> None:
     formats = sorted(figure.canvas.get_supported_filetypes())
     if path.suffix[1:].lower() not in formats:
         allowed = f"a file that ends in one of .{', .'.join(formats)}"
-        raise OptionError("output", str(path), allowed)
+        raise OptionError("--output", str(path), allowed)
     if not path.absolute().parent.is_dir():
-        raise OptionError("output", str(path), "a file in a folder that exists")
+        raise OptionError("--output", str(path), "a file in a folder that exists")

@@ -123,10 +123,10 @@ class Problem:
         size = self.size if size is None else size
         if size < self.least:
             allowed = f"a number of {self.unit} of at least {self.least}"
-            raise OptionError("size", size, allowed)
+            raise OptionError("--size", size, allowed)
         chunk = self.chunk(size) if chunk is None else chunk
         if chunk < 1:
-            raise OptionError("chunks", chunk, "a length of blocks of at least 1")
+            raise OptionError("--chunks", chunk, "a length of blocks of at least 1")
         return size, chunk
 
     def compare(

@@ -60,6 +60,10 @@ def dump_graph(trace: GraphTrace, folder: str, *, exact_math: bool) -> Path | No
     """
     try:
         return _dump(trace, Path(folder), exact_math)
+    except OSError as error:
+        # The folder is to blame, and where we are does not matter.
+        logger.warning("could not write a graph to %r: %s", folder, error)
+        return None
     except Exception:
         logger.warning("could not write a graph to %r", folder, exc_info=True)
         return None

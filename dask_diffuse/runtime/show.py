@@ -48,6 +48,8 @@ def show_kernel(kernel: Kernel, compiled: _Compiled, options: Options) -> None:
             log_debug(options, "codegen", "%s\n%s", text, compiled.source("llvm"))
         if options.dump is not None:
             _write(kernel, compiled, Path(options.dump) / "kernels")
+    except OSError as error:
+        logger.warning("could not show kernel %r: %s", kernel.label, error)
     except Exception:
         # Telling what happens must not change what happens.
         logger.warning("could not show kernel %r", kernel.label, exc_info=True)

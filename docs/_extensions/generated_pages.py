@@ -147,7 +147,8 @@ def topic_rows() -> Iterator[str]:
 
 def command_rows() -> Iterator[str]:
     """The help of the command line, command by command."""
-    context = click.Context(main, info_name="dask-diffuse")
+    settings = main.context_settings
+    context = click.Context(main, info_name="dask-diffuse", **settings)
     yield from _help(main, context)
     for name, command in sorted(main.commands.items()):
         yield from _command_rows(name, command, context, "##")

@@ -146,10 +146,10 @@ def test_takes_few_kernels(name: str):
 @pytest.mark.parametrize(
     ("size", "chunk", "words"),
     [
-        (0, None, "'size' has the value 0"),
+        (0, None, "'--size' has the value 0"),
         (-5, None, "at least 1"),
-        (10, 0, "'chunks' has the value 0"),
-        (10, -1, "'chunks' has the value -1"),
+        (10, 0, "'--chunks' has the value 0"),
+        (10, -1, "'--chunks' has the value -1"),
     ],
 )
 def test_bad_sizes(size: int, chunk: int | None, words: str):

@@ -139,10 +139,17 @@ class TestMistakes:
         ):
             read_options()
 
+    def test_lists_and_paths_are_as_good(self, tmp_path):
+        options = read_options(debug_topics=["cache"], silence=["x"], dump=tmp_path)
+        assert options.debug_topics == ("cache",)
+        assert options.silence == ("x",)
+        assert options.dump == str(tmp_path)
+        assert hash(options) == hash(options.replace())
+
     @pytest.mark.parametrize(
         ("name", "value", "allowed"),
         [
-            ("backend", "gpu", "one of auto, cpu, cuda, interpreter"),
+            ("backend", "gpu", "one of auto, cpu, interpreter.*no kernels for GPUs"),
             ("min_bytes", -1, "at least 0"),
             ("min_bytes", "much", "at least 0"),
             ("min_bytes", True, "at least 0"),
