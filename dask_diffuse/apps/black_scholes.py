@@ -83,7 +83,13 @@ def _draw(results: tuple[Any, ...], path: Path) -> None:
     bins = np.linspace(0, 100, 101)
     for name, values in zip(BLACK_SCHOLES.outputs, results, strict=True):
         axes.hist(values, bins=bins.tolist(), histtype="step", label=name)
-    axes.set(xlabel="value", ylabel="options", title=f"{len(results[0]):,} options")
+    # Few are worth much: on a linear scale nothing but the first bin would be seen.
+    axes.set(
+        yscale="log",
+        xlabel="value",
+        ylabel="options",
+        title=f"{len(results[0]):,} options",
+    )
     axes.legend()
     save(figure, path)
 

@@ -27,7 +27,8 @@ __all__ = ["ClusterError", "Place", "check_cluster", "connect", "open_place"]
 TIMEOUT = 10
 """Seconds that a scheduler may take to answer."""
 
-_ADDRESS = "threads, processes, or the address of a scheduler such as tcp://host:8786"
+_ADDRESS = "the address of a scheduler such as tcp://host:8786"
+_PLACES = f"threads, processes, or {_ADDRESS}"
 
 
 class ClusterError(DiffuseError):
@@ -72,9 +73,9 @@ def check_cluster(cluster: str, workers: int | None = None) -> None:
     """
     if cluster == "cuda":
         remedy = "This version of dask-diffuse has no kernels for GPUs."
-        raise OptionError("--cluster", cluster, _ADDRESS, remedy)
+        raise OptionError("--cluster", cluster, _PLACES, remedy)
     if cluster not in ("threads", "processes") and ":" not in cluster:
-        raise OptionError("--cluster", cluster, _ADDRESS)
+        raise OptionError("--cluster", cluster, _PLACES)
     if workers is not None and workers < 1:
         raise OptionError("--workers", workers, "a number of at least 1")
     if cluster != "threads":
@@ -144,7 +145,8 @@ def connect(address: str) -> Iterator[Any]:
     try:
         client = distributed.Client(address, timeout=TIMEOUT)
     except ValueError as error:
-        raise OptionError("--cluster", address, _ADDRESS, f"{error}.") from error
+        remedy = f"It is not one: {error}."
+        raise OptionError("--cluster", address, _ADDRESS, remedy) from error
     except (OSError, ImportError) as error:
         raise ClusterError(
             address,
@@ -274,7 +276,9 @@ class _Cluster(Place):
     def __init__(self, client: Any) -> None:
         self._client = client
         info = client.scheduler_info(n_workers=-1)
-        self.name = f"{len(info['workers'])} workers at {info['address']}"
+        count = len(info["workers"])
+        workers = "1 worker" if count == 1 else f"{count} workers"
+        self.name = f"{workers} at {info['address']}"
 
     def persist(self, arrays: Arrays) -> Arrays:
         persisted: Arrays = self._client.persist(list(arrays))

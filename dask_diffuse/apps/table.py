@@ -33,7 +33,7 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def format_bytes(nbytes: int) -> str:
-    """Write a number of bytes in MiB or GiB.
+    """Write a number of bytes in the unit that suits it.
 
     Parameters
     ----------
@@ -42,12 +42,14 @@ def format_bytes(nbytes: int) -> str:
 
     Examples
     --------
-    >>> format_bytes(3 << 30), format_bytes(5 << 20), format_bytes(1000)
-    ('3.00 GiB', '5 MiB', '1000 bytes')
+    >>> format_bytes(3 << 30), format_bytes(5 << 20), format_bytes(2048)
+    ('3.00 GiB', '5 MiB', '2 KiB')
     """
     if nbytes >= 1 << 30:
         return f"{nbytes / (1 << 30):.2f} GiB"
-    return f"{nbytes / (1 << 20):.0f} MiB" if nbytes >= 1 << 20 else f"{nbytes} bytes"
+    if nbytes >= 1 << 20:
+        return f"{nbytes / (1 << 20):.0f} MiB"
+    return f"{nbytes / (1 << 10):.0f} KiB" if nbytes >= 1 << 10 else f"{nbytes} bytes"
 
 
 def format_table(

@@ -52,4 +52,5 @@ def test_seconds(seconds: float | None, text: str):
 
 def test_bytes():
     assert format_bytes(0) == "0 bytes"
+    assert format_bytes(484 << 10) == "484 KiB"
     assert format_bytes((1 << 30) - 1) == "1024 MiB"

@@ -155,7 +155,7 @@ class TestBadInput:
             (("nonsense",), "one of black_scholes, terrain"),
             (("chain", "--size", "0"), "at least 1"),
             (("chain", "--size", "many"), "'many' is not a valid integer"),
-            (("chain", "--chunks", "-3"), "'chunks' has the value -3"),
+            (("chain", "--chunks", "-3"), "'--chunks' has the value -3"),
             (("chain", "--repeat", "0"), "0 is not in the range"),
             (("chain", "--workers", "0"), "--workers"),
             (("chain", "--cluster", "cuda"), "no kernels for GPUs"),
