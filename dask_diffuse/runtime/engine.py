@@ -110,7 +110,8 @@ def link(source: KernelSource, code: bytes) -> LinkedCode:
         builder.export_symbol(function)
     try:
         with _lock:
-            owner = builder.link(_linker(), f"kernel{next(_numbers)}")
+            number = next(_numbers)
+            owner = builder.link(_linker(number // _LINKS), f"kernel{number}")
     except RuntimeError as error:
         raise CompileError("cpu", source.label, str(error), source.text) from error
     return LinkedCode({name: owner[name] for name in source.functions}, owner)
@@ -134,6 +135,11 @@ def drive(store: KernelStore | None, target: Target) -> Callable[[bytes], None]:
 
 _lock = threading.RLock()
 _numbers = iter(range(1 << 62))
+_LINKS = 256
+"""After so many kernels comes another linker: LLVM's keeps 9 kB for each that it had.
+
+The old one goes with the last of its kernels.
+"""
 _drivers: dict[Target, Callable[[bytes], None]] = {}
 
 
@@ -171,7 +177,7 @@ def _describe(target: Target) -> str:
 
 
 @lru_cache(maxsize=1)
-def _linker() -> Any:
+def _linker(generation: int) -> Any:
     import llvmlite.binding as llvm
 
     machine = target_machine(host_target())
