@@ -29,6 +29,7 @@ from dask_diffuse.dask_api import (
 from dask_diffuse.lowering.lower import LoweredGraph
 from dask_diffuse.lowering.places import is_block_key, key_name
 from dask_diffuse.lowering.select import SelectingTasks
+from dask_diffuse.runtime.call import KernelCall
 
 __all__ = ["Requested", "finish"]
 
@@ -94,15 +95,20 @@ def finish(lowered: LoweredGraph, requested: Requested) -> Mapping[Key, Any]:
         )
     if not _has_lists_to_fuse(layers.values()) and not _is_partial(graph, requested):
         return graph  # type: ignore[no-any-return]
-    return _fuse_tasks(graph, requested)
+    return _fuse_tasks(graph, requested, lowered.fused)
 
 
 def _may_be_merged(name: str, lowered: LoweredGraph) -> bool:
-    """Whether this is a symbolic layer of the host that reads another one."""
+    """Whether this layer and a symbolic one that it reads could be one.
+
+    Fused layers are merged already, but for what loads or makes their blocks.
+    """
     graph = lowered.graph
-    if name in lowered.own or not isinstance(graph.layers[name], Blockwise):
+    if not isinstance(graph.layers[name], Blockwise):
         return False
-    read = graph.dependencies[name]
+    read = [n for n in graph.dependencies[name] if n not in lowered.own]
+    if name not in lowered.own:
+        read = list(graph.dependencies[name])
     return any(isinstance(graph.layers[other], Blockwise) for other in read)
 
 
@@ -180,7 +186,9 @@ def _folds(blocks: list[Any]) -> bool:
     return len(blocks) > 1
 
 
-def _fuse_tasks(graph: HighLevelGraph, requested: Requested) -> Mapping[Key, Any]:
+def _fuse_tasks(
+    graph: HighLevelGraph, requested: Requested, fused: frozenset[str]
+) -> Mapping[Key, Any]:
     keys = set(requested.keys)
     graph = graph.cull(keys)
     is_annotated = any(layer.annotations for layer in graph.layers.values())
@@ -188,5 +196,42 @@ def _fuse_tasks(graph: HighLevelGraph, requested: Requested) -> Mapping[Key, Any
         # A plain dict has no place for annotations.
         return graph  # type: ignore[no-any-return]
     tasks = convert_legacy_graph(graph.to_dict())
+    tasks = _fuse_sources(tasks, keys, fused)
     tasks = fuse_linear_task_spec(tasks, keys=keys)
     return optimize_slices(tasks)  # type: ignore[no-any-return]
+
+
+def _fuse_sources(
+    tasks: dict[Key, GraphNode], keys: set[Key], fused: frozenset[str]
+) -> dict[Key, GraphNode]:
+    """Fuse each run of a kernel with the chain of tasks that makes its only block.
+
+    Linear fusion would, but for the kernel call, on which all runs depend.
+    """
+    readers = Counter(key for task in tasks.values() for key in task.dependencies)
+    result = dict(tasks)
+    for key, task in tasks.items():
+        if key_name(key) not in fused:
+            continue
+        chain = [task]
+        while (source := _only_source(chain[-1], tasks)) is not None:
+            if readers[source.key] != 1 or source.key in keys:
+                break
+            chain.append(source)
+            del result[source.key]
+        if len(chain) > 1:
+            result[key] = Task.fuse(*reversed(chain), key=key)
+    return result
+
+
+def _only_source(task: GraphNode, tasks: Mapping[Key, GraphNode]) -> Task | None:
+    """Return the task that makes the only block of a task, if there is one."""
+    sources = [tasks.get(key) for key in task.dependencies]
+    blocks = [source for source in sources if not _is_call(source)]
+    if len(blocks) != 1 or not isinstance(blocks[0], Task) or blocks[0].block_fusion:
+        return None
+    return blocks[0]
+
+
+def _is_call(node: GraphNode | None) -> bool:
+    return isinstance(node, DataNode) and isinstance(node.value, KernelCall)
