@@ -22,8 +22,8 @@ __all__ = [
     "is_slow_in_numpy",
     "is_small",
     "num_bytes",
-    "num_ops",
     "num_values",
+    "repeating_cost",
 ]
 
 _MANY_OPS = 3
@@ -34,6 +34,10 @@ _CLIPPING = frozenset({"less", "greater", "where", "minimum", "maximum"})
 
 _FEW_POINTS = 16
 """With more of them, what a kernel spares each point adds up."""
+
+_VECTOR_FUNCTION = 7.0
+"""Cheap operations that take as long as one of the functions that NumPy has vectorized:
+about a nanosecond, as long as it takes to write and read eight bytes."""
 
 _FREE = frozenset({"input", "scalar", "const", "index"})
 
@@ -70,11 +74,24 @@ def is_cheap(task: IndexTask) -> bool:
     )
 
 
-def num_ops(task: IndexTask) -> int:
-    """Return how many operations a task does for each element."""
-    if isinstance(task.body, Opaque):
-        return 0
-    return sum(line.op not in _FREE for line in task.body.function.instructions)
+def repeating_cost(task: IndexTask) -> float:
+    """Return what it takes to compute an element again, in cheap operations.
+
+    Infinite for what is no element-wise task, or calls a function for each element.
+    """
+    if not isinstance(task.body, Elementwise):
+        return math.inf
+    cost = 0.0
+    for line in task.body.function.instructions:
+        if line.op in _FREE:
+            continue
+        if not _is_dear(line):
+            cost += 1
+        elif OPS[line.op].slow_in_numpy:
+            return math.inf
+        else:
+            cost += _VECTOR_FUNCTION
+    return cost
 
 
 def is_one_number(task: IndexTask) -> bool:

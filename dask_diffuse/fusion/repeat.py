@@ -16,15 +16,18 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from dask_diffuse.fusion.cost import is_cheap, num_ops
+from dask_diffuse.fusion.cost import repeating_cost
 from dask_diffuse.fusion.facts import Facts, Finding
 from dask_diffuse.ir.decision import Rule
 from dask_diffuse.ir.task import Elementwise, IndexTask, Opaque
 
 __all__ = ["TaskGroup", "repeat_cheap"]
 
-_MAX_OPS = 8
-"""So much is computed again at most, for each element."""
+_MAX_COST = 8
+"""So much is computed again at most, for each element, in cheap operations."""
+
+_MAX_TOTAL_COST = 16
+"""The same for all groups together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,9 @@ class _Repeating:
             for reader in facts.program.readers[store]
             if reader in facts.live and reader not in self.members[group]
         ]
+        groups = {self._group_of.get(reader) for reader in readers}
+        if len(groups) * self._cost(needed) > _MAX_TOTAL_COST:
+            return []
         if not all(self._may_repeat(needed, task, reader) for reader in readers):
             return []
         return readers
@@ -143,12 +149,11 @@ class _Repeating:
         if not isinstance(self._tasks[task].body, Elementwise):
             return None
         needed = self._closure(group, task)
-        repeated = [
-            self._tasks[t] for t in (*needed, *self._facts.constants_of(needed))
-        ]
-        if not all(map(is_cheap, repeated)) or sum(map(num_ops, repeated)) > _MAX_OPS:
-            return None
-        return needed
+        return None if self._cost(needed) > _MAX_COST else needed
+
+    def _cost(self, tasks: set[int]) -> float:
+        constants = self._facts.constants_of(tasks)
+        return sum(repeating_cost(self._tasks[t]) for t in (*tasks, *constants))
 
     def _may_repeat(self, needed: AbstractSet[int], task: int, reader: int) -> bool:
         """Whether the group of a reader can, and should, compute what it reads."""

@@ -76,9 +76,19 @@ def test_with_all_that_they_need(case):
 
 
 def test_dear_values_are_kept(case):
-    made = case.plan(case.builder.op("z", "log", case.x))
+    made = case.plan(case.builder.op("z", "arcsin", case.x))
     assert results(made) == [["z", "s"]]
     assert repeated(made) == []
+
+
+def test_one_vectorized_function_is_cheaper_than_memory(case):
+    made = case.plan(case.builder.op("z", "log", case.x))
+    assert results(made) == [["s"], ["y"]]
+
+
+def test_two_of_them_are_not(case):
+    made = case.plan(case.builder.op("z", "log", case.builder.op("w", "exp", case.x)))
+    assert results(made) == [["z", "s"]]
 
 
 def test_many_operations_are_kept(case):
