@@ -26,6 +26,9 @@ __all__ = ["TaskGroup", "repeat_cheap"]
 _MAX_COST = 8
 """So much is computed again at most, for each element, in cheap operations."""
 
+_FAR_MORE = 16
+"""A store that has so many times fewer elements is read at no cost."""
+
 _MAX_TOTAL_COST = 16
 """The same for all groups together."""
 
@@ -184,7 +187,7 @@ class _Repeating:
     def _itemsizes(self, needed: AbstractSet[int], members: AbstractSet[int]) -> float:
         """Return the bytes for each element that a group reads more for some tasks.
 
-        Rows, which all blocks along a column see, do not count.
+        Rows and columns do not count.
         """
         facts = self._facts
         writers = facts.program.writers
@@ -198,9 +201,22 @@ class _Repeating:
         for number in needed:
             for read in facts.reads[number]:
                 inside = writers.get(read.store, -1) in needed | members
-                if read.tile is not None and read.tile not in seen and not inside:
+                if read.tile is None or read.tile in seen or inside:
+                    continue
+                if not self._is_small(read.store, facts.stores[number][0]):
                     extra[read.tile] = _read_itemsize(self._tasks[number], read.store)
         return math.fsum(extra.values())
+
+    def _is_small(self, store: str, beside: str) -> bool:
+        """Whether a store has far fewer elements than another, if that is known."""
+        stores = self._facts.program.stores
+        sizes = []
+        for name in (store, beside):
+            lengths = [n for n in stores[name].shape if n is not None]
+            if len(lengths) < len(stores[name].shape):
+                return False
+            sizes.append(math.prod(lengths))
+        return sizes[0] * _FAR_MORE <= sizes[1]
 
     def _fits(self, number: int, members: AbstractSet[int]) -> bool:
         facts, options = self._facts, self._facts.options

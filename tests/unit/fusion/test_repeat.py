@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dask.array as da
 import numpy as np
 import pytest
 
+from dask_diffuse.frontend import import_graph
 from dask_diffuse.fusion import clear_plans, plan_fusion
 from dask_diffuse.fusion.plan import FusionPlan
 from dask_diffuse.fusion.verify import verify_plan
@@ -212,3 +214,15 @@ def test_with_stores_that_exist_elsewhere():
     made = plan(builder, builder.op("c", "add", o, b), a)
     assert [group.tasks for group in made.groups] == [(0, 1, 3)]
     assert made.untouched == (0, 2)
+
+
+def test_columns_are_read_at_no_cost():
+    values = np.ones((64, 100))
+    x = da.from_array(values, chunks=(8, 100))
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    softmax = (powers / powers.sum(axis=1, keepdims=True)).sum(axis=0)
+    options = Options(min_bytes=0)
+    program = import_graph(softmax.dask, [softmax.name], options=options)
+    made = plan_fusion(program, options=options)
+    assert [len(group.results) for group in made.groups] == [1, 1]
+    assert all("exp" in group.kernel.label for group in made.groups)
